@@ -16,9 +16,10 @@ JOBS ?= 0
 FOUND ?= out/found
 # One module of tests for each package, none of which takes long.
 QUICK := tests/test_api.py tests/test_surface.py $(addprefix tests/, \
-    analysis/test_streamlined.py backend/test_integer_network.py cli/test_commands.py core/test_pipeline.py \
-    datatypes/test_types.py debug/test_bisect.py docs/test_words.py drawing/test_draw.py graph/test_load.py \
-    helpers/test_random_models.py history/test_lineage.py legacy/test_authors.py mutants/test_running.py ops/test_quant.py \
+    analysis/test_streamlined.py backend/test_integer_network.py check/test_verdict.py cli/test_commands.py \
+    core/test_pipeline.py datatypes/test_types.py debug/test_bisect.py docs/test_words.py drawing/test_draw.py \
+    fragment/test_digest.py graph/test_load.py helpers/test_random_models.py history/test_lineage.py \
+    house/test_limits.py legacy/test_authors.py mutants/test_running.py numbers/test_surds.py ops/test_quant.py \
     passes/streamline/test_streamline.py planted/test_rare.py plugins/test_plugins.py proofs/test_soundness.py \
     report/test_data.py rewrite/test_driver.py session/test_session.py testing/test_index.py \
     verify/comparison/test_compare.py workers/test_processes.py zoo/test_comparison.py)
@@ -38,7 +39,7 @@ help:
 	@echo "make mutants  run the tests of trusted packages on small changes of these, which they have to notice"
 	@echo "make index  rewrite the index of the collection; make surface  rewrite the list of public names"
 	@echo "make dist  build wheel and sdist; make release-check  try them in fresh environments"
-	@echo "make prove  prove all laws and rules anew and rewrite their certificates; RULES='pass pass/rule …' just these"
+	@echo "make prove  prove laws and rules whose source has changed, rewrite their certificates; ANEW=1 all; RULES='pass pass/rule …' just these"
 	@echo "make viewer  build the page that shows reports (wants node); make screenshots  its pictures for the README"
 
 $(READY): pyproject.toml
@@ -109,8 +110,8 @@ docs-outputs: $(READY)
 
 # Certificates are in the package, since runs look them up; docs/reference/laws.md is their table.
 prove: $(READY)
-	$(BIN)/onnx-passes prove $(or $(RULES),--all) --write --jobs 0
-	$(BIN)/python -m onnx_passes.testing.prove.page
+	$(BIN)/onnx-passes prove $(or $(RULES),--all) $(if $(ANEW)$(RULES),,--stale) --write --jobs 0
+	$(BIN)/python -m onnx_passes.testing.prove.certify
 
 # The page is in the package, so that users need no node; here it is made, and compared with what its source makes.
 viewer:
@@ -132,6 +133,7 @@ fuzz: $(READY)
 	$(BIN)/onnx-passes fuzz --all --minutes $$(( ($(MINUTES) + 1) / 2 )) -j $(JOBS) --corpus $(FOUND)/rules
 
 bench: $(READY) bench-simplify
+	$(BIN)/python benchmarks/start.py --peers $(PEERS)
 	$(BIN)/python benchmarks/driver.py
 	$(BIN)/python benchmarks/verification.py $(wildcard $(ZOO)/*.onnx)
 

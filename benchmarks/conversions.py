@@ -40,7 +40,7 @@ def ours(source: str, target: str, to: str) -> None:
 def ours_lowered(source: str, target: str, to: str) -> None:
     """Convert to an operator set, after what the error names if there is one."""
     import onnx_passes
-    from onnx_passes.graph.opset import OpsetError
+    from onnx_passes.ops.opsets.convert import OpsetError
 
     passes = [f"convert-opset{to}"]
     while True:

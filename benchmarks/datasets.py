@@ -25,7 +25,7 @@ import psutil
 
 import onnx_passes
 from onnx_passes import examples
-from onnx_passes.verify.measuring import Measuring
+from onnx_passes.check.measuring import Measuring
 from onnx_passes.verify.metrics.shards import shards_for
 from onnx_passes.workers.cluster import Cluster, dask_cluster, local_cluster
 from onnx_passes.workers.completed import completed

@@ -3,7 +3,7 @@
     python benchmarks/exact.py [--networks 300] [--inputs 1000] [--seed 0]
 
 Every network is streamlined and run by ONNX Runtime; the oracle evaluates the original in rational numbers
-(`onnx_passes.analysis.exact.evaluate`). Printed: inputs whose results differ, of the streamlined network and of the
+(`onnx_passes.ops.semantics.exact`). Printed: inputs whose results differ, of the streamlined network and of the
 float original. Networks that streamlining itself says cannot be exact, as floats round before a quantizer, are counted
 beside.
 """
@@ -18,8 +18,8 @@ import numpy as np
 import onnx_ir as ir
 
 import onnx_passes
-from onnx_passes.analysis.exact.arrays import nearest
-from onnx_passes.analysis.exact.evaluate import evaluate
+from onnx_passes.numbers.surds import nearest
+from onnx_passes.ops.semantics.exact import evaluate
 from onnx_passes.testing.tied_networks import tied_inputs, tied_network
 from onnx_passes.verify.run.execute import Executor
 

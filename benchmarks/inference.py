@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx_passes
+from onnx_passes.check.speed import timed_sample
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.verify.run.timing import TimedModel, time_in_turns
-from onnx_passes.verify.speed import timed_sample
 
 GOAL, WORST = 0.95, 1.02
 

@@ -24,9 +24,9 @@ import onnx_ir as ir
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from onnx_passes import apply
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.base import Pass
 from onnx_passes.verify.failure import PostconditionError
-from onnx_passes.verify.verification import Verification
 from tests.planted import exchanges_floats, exchanges_integers, networks, rare_edges, rare_shapes, rare_specials
 
 RARE = [*rare_edges.FAULTS, *rare_specials.FAULTS, *rare_shapes.FAULTS]

@@ -17,9 +17,9 @@ from pathlib import Path
 from results import record, table
 
 import onnx_passes
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.evidence import PROOFS, STEP
-from onnx_passes.verify.verification import Verification
 
 _NAMES = re.compile(r"\S*[/:_'.]\S*|\d[\d,]*")
 _MOST_REASONS = 15

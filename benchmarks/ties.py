@@ -19,9 +19,9 @@ import numpy as np
 import onnx_ir as ir
 
 import onnx_passes
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.graph.load import load
-from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 17, "qonnx.custom_op.general": 2]>'
 QUANT = 'qonnx.custom_op.general.Quant <signed: int = 1, narrow: int = 0, rounding_mode: string = "ROUND">'

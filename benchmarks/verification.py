@@ -22,11 +22,11 @@ from results import record, table
 
 import onnx_passes
 from onnx_passes import RewriteRulePass, Transformation, passes
+from onnx_passes.check.verification import Mode, Verification
 from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.samples.generate import generate
-from onnx_passes.verify.verification import Mode, Verification
 
 
 def cpu(work: Callable[[], object], repeat: int = 5) -> float:

@@ -15,8 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 import onnx_passes
+from onnx_passes.check.speed import timed_sample
 from onnx_passes.verify.run.timing import TimedModel, time_in_turns
-from onnx_passes.verify.speed import timed_sample
 
 ROWS, WIDTH, INNER, HEADS = 128, 384, 1536, 6
 SPLIT = """q3 = Reshape (x, split) q = Transpose <perm = [0,2,1,3]> (q3) k3 = Reshape (k, part)

@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation: ``make docs``."""
+"""Configuration of Sphinx for ``make docs``."""
 
 import re
 from pathlib import Path

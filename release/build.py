@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 REQUIRED = (
     "onnx_passes/py.typed",
     "onnx_passes/passes/index.json",
+    "onnx_passes/certificates/eliminate-transpose.json",
     "onnx_passes/report/viewer/viewer.html",
     "onnx_passes/zoo/page.html",
     "onnx_passes/examples/digits_cnn.onnx",
@@ -21,7 +22,7 @@ REQUIRED = (
     "onnx_passes/examples/digits_test.npz",
 )
 """Files beside modules without which something would not work."""
-UNWANTED = ("tests/", "docs/", "benchmarks/", "web/", "examples/", "release/")
+UNWANTED = ("certificates/", "tests/", "docs/", "benchmarks/", "web/", "examples/", "release/")
 """What belongs to the repository and not to the package."""
 
 
@@ -60,7 +61,9 @@ def check_contents(wheel: Path, sdist: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
     package = ROOT / "src" / "onnx_passes"
+    data = ROOT / "certificates"
     tracked = {f"onnx_passes/{path}" for path in _tracked(package)}
+    tracked |= {f"onnx_passes/certificates/{path}" for path in _tracked(data)}
     missing = sorted((tracked | set(REQUIRED)) - inside)
     if missing:
         raise ReleaseError(f"the wheel lacks {', '.join(missing)}")
@@ -70,7 +73,8 @@ def check_contents(wheel: Path, sdist: Path) -> None:
         raise ReleaseError(f"the wheel has {', '.join(strange or unwanted)}, which are not files of the package")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    lacking = sorted({"pyproject.toml", "README.md", "LICENSE", "src/onnx_passes/__init__.py", "Makefile"} - names)
+    needed = {"pyproject.toml", "README.md", "LICENSE", "src/onnx_passes/__init__.py", "Makefile"}
+    lacking = sorted((needed | {f"certificates/{path}" for path in _tracked(data)}) - names)
     if lacking:
         raise ReleaseError(f"the sdist lacks {', '.join(lacking)}")
 

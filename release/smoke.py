@@ -37,6 +37,10 @@ def plain() -> None:
     command("verify", model, "simple.onnx")
     command("draw", "simple.onnx", "-o", "simple.svg")
     assert "fuse-batchnorm" in command("list", "batchnorm")
+    evidence = command("list", "--evidence")
+    assert "laws and rules are proved" in evidence
+    assert "stale" not in evidence, "certificates are not those of these sources"
+    assert "were changed" not in evidence, "certificates are not as they were written"
     assert "did you mean" in command(model, "simplifi", code=2)
     assert "Traceback" not in command("nowhere.onnx", "simplify", code=2)
     result = onnx_passes.apply(model, "streamline")

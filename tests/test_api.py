@@ -167,7 +167,7 @@ def test_in_place_does_not_reach_a_message():
 
 
 def test_what_is_no_model_is_said_so():
-    with pytest.raises(ModelError, match="int is no model"):
+    with pytest.raises(ModelError, match="int is not a model"):
         onnx_passes.apply(3, "cleanup")  # pyright: ignore[reportArgumentType]
 
 

@@ -1,1 +1,1 @@
-"""Pages of the documentation that are made from the package itself."""
+"""Pages of the documentation that are generated from the package."""

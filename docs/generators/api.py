@@ -10,7 +10,7 @@ from generators.surface import Name, modules, names_of
 
 
 def write_api(folder: Path) -> None:
-    """Write a page for each public module, and one that lists them."""
+    """Write a page for each public module, and an index of them."""
     pages = modules()
     for name, module in pages.items():
         found = names_of(module)
@@ -19,8 +19,8 @@ def write_api(folder: Path) -> None:
     write_page(
         folder / "index.md",
         "# Python interface",
-        "What is listed here is public: it changes only as the changelog says, and a name that goes away warns for one "
-        "minor version before. All else may change at any time.",
+        "These names are public: changes are announced in the changelog, and a removed name warns for one "
+        "minor version before. Everything else may change at any time.",
         "\n".join(lines),
         toctree(pages),
     )
@@ -36,7 +36,7 @@ def _entries(found: Iterable[Name]) -> Iterable[str]:
 
 
 def _paragraphs(doc: str) -> Iterable[str]:
-    """Yield paragraphs; what is indented behind two colons is code."""
+    """Yield paragraphs; indented text after two colons is code."""
     for paragraph in doc.split("\n\n"):
         if paragraph.startswith("    "):
             yield fenced(paragraph, "python")

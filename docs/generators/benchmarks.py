@@ -1,4 +1,4 @@
-"""The page of benchmarks: tables, bars and losses, from what benchmarks wrote (benchmarks/results.py)."""
+"""The page of benchmarks: tables, bars and losses, from the results of benchmarks/results.py."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from generators.markdown import escaped, raw, table, write_page
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results.json"
 _LABEL, _BAR, _LINE, _GAP = 190, 380, 18, 14
 _COLOURS = ("#2f5d8c", "#8c4563", "#2f6f6a", "#6d4a9c", "#9a6700", "#4d5a6e", "#55569b")
-"""Told apart in light and in dark; their order is that of the columns."""
+"""Colours for light and dark pages, in the order of the columns."""
 
 
 def write_benchmarks(page: Path, results: Path = RESULTS) -> None:
-    """Write the page; without results it says how they are made."""
+    """Write the page; without results, explain how to make them."""
     found: Mapping[str, Any] = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
     write_page(
         page,
         "# Benchmarks",
-        "What `make bench` measured last, with all that is slower or larger than elsewhere. Figures of one machine: "
-        "run it on yours. Time is processor time, and never that of the clock.",
+        "The last results of `make bench`, including all cases where another tool is better. Figures of one machine: "
+        "run it on yours. All times are processor times.",
         *(part for result in found.values() for part in _section(result)),
         "" if found else "There are no results: `make bench bench-publish` makes them.",
     )
@@ -50,7 +50,7 @@ def _cell(cell: object) -> str:
 
 
 def _bars(data: Mapping[str, Any]) -> str:
-    """Draw bars for each row; the longest of a row is as wide as it may be, so that rows of all sizes can be read."""
+    """Draw bars for each row, scaled to the longest bar of the row."""
     columns: Sequence[str] = data["columns"]
     shown = [columns.index(name) for name in data["bars"]]
     parts: list[str] = []

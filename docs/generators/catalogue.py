@@ -29,11 +29,11 @@ _KINDS = {
     "analysis": "Analyses change nothing: they report, or end a run.",
 }
 _SHOWN = 3
-"""So many elements of a list are shown of what an analysis found."""
+"""Number of elements shown of a list in the finding of an analysis."""
 
 
 def write_catalogue(folder: Path) -> list[str]:
-    """Write all pages of passes into a folder; returns the names of those that have an example."""
+    """Write all pages of passes to a folder, and return the names of those with an example."""
     entries = REGISTRY.entries()
     groups = {name: members for name, members in REGISTRY.groups().items() if len(members) > 1}
     examples = Examples()
@@ -76,7 +76,7 @@ def page_of(entry: Entry, found: Sequence[Example], groups: Mapping[str, Sequenc
 
 
 def sections_of(doc: str) -> tuple[str, dict[str, str], list[str]]:
-    """Take a docstring apart: its first line, what it rewrites, refuses and promises, and other paragraphs."""
+    """Split a docstring into its first line, the sections Rewrites, Refuses and Exactness, and other paragraphs."""
     head, *parts = _SECTION.split(doc)
     paragraphs = [" ".join(part.split()) for part in head.split("\n\n") if part.strip()]
     sections = {title: " ".join(text.split()) for title, text in zip(parts[::2], parts[1::2], strict=True)}
@@ -84,7 +84,7 @@ def sections_of(doc: str) -> tuple[str, dict[str, str], list[str]]:
 
 
 def _law(text: str) -> str:
-    """Write what a law is about, and when it holds, on lines of their own."""
+    """Write a law and its conditions on separate lines."""
     return re.sub(r" {3}(with|when) ", r"\n    \1 ", text)
 
 
@@ -115,7 +115,7 @@ def _facts(entry: Entry, groups: Mapping[str, Sequence[Entry]]) -> Iterable[tupl
 
 
 def _link(text: str, groups: Mapping[str, Sequence[Entry]]) -> str:
-    """Link pipeline text to the page of the pass, or the group, that it begins with."""
+    """Link pipeline text to the page of its first pass or group."""
     match = _NAME.match(text)
     name = match.group() if match else ""
     if name in groups:
@@ -135,7 +135,7 @@ def _examples(entry: Entry, found: Sequence[Example]) -> Iterable[str]:
         if example.rule:
             yield f"Rule {code(example.rule)}:"
         elif example.pipeline != entry.name:
-            yield f"What {code(example.pipeline)} does:"
+            yield f"Example of {code(example.pipeline)}:"
         if is_visible(example):
             yield raw(before_after(example))
         else:
@@ -148,13 +148,13 @@ def _text_diff(example: Example) -> str:
 
 
 def _finding(entry: Entry) -> Iterable[str]:
-    """Show what an analysis says of an example model."""
+    """Show the finding of an analysis on an example model."""
     model = onnx_passes.apply(shipped.path("digits-mlp"), "shape-inference", verify=False).model
     step = onnx_passes.apply(model, entry.name, verify=entry.name == "verify").record.steps[-1]
     data = step.to_json()
     said = {key: _short(data[key]) for key in ("result", "notes") if key in data}
     if said:
-        yield f"Of the example {code('digits-mlp')} it says, cut short:"
+        yield f"Finding on the example {code('digits-mlp')}, shortened:"
         yield fenced(json.dumps(said, indent=1, ensure_ascii=False), "json")
 
 
@@ -184,7 +184,7 @@ def _write_index(folder: Path, entries: Sequence[Entry], groups: Mapping[str, Se
     write_page(
         folder / "groups.md",
         "# Groups",
-        "The name of a group runs its members, in this order.",
+        "A group runs its members in this order.",
         *parts,
     )
     parts = []

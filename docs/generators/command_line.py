@@ -13,7 +13,7 @@ from onnx_passes.cli.main import COMMANDS, cli
 
 
 def write_command_line(folder: Path) -> None:
-    """Write a page for each command, and one that lists them."""
+    """Write a page for each command, and an index of them."""
     context = click.Context(cli, info_name="onnx-passes", help_option_names=cli.context_settings["help_option_names"])
     found = {name: command for name in COMMANDS if (command := cli.get_command(context, name)) is not None}
     for name, command in found.items():
@@ -43,7 +43,7 @@ def _page(name: str, command: click.Command, parent: click.Context) -> Iterable[
 
 
 def _paragraph(text: str) -> str:
-    """Write help text, in which a paragraph that starts with a mark of click keeps its lines."""
+    """Format help text; paragraphs with click's mark keep their lines."""
     if text.startswith("\b"):
         return fenced(_plain(text))
     return prose(text)

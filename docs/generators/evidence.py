@@ -1,4 +1,4 @@
-"""What is proved of the rules of a pass, as its certificates say."""
+"""Certificates of the rules of a pass."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from onnx_passes.core.registry import Entry
 
 _CERTIFICATES = "onnx_passes.proofs.rule_certificate"
 _LEVELS = {
-    "equality": "what is replaced is run beside what replaces it on values from the model: results are the same bits, "
+    "equality": "the old and the new nodes run side by side on values from the model: results are bit-equal, "
     "or the run fails",
-    "tolerance": "the model is run beside the original: results differ by rounding only, or the run fails",
+    "tolerance": "the model is compared with the original: results differ by rounding only, or the run fails",
     "metric": "the metric is measured on a dataset, before and after",
 }
 
 
 def evidence(entry: Entry) -> Iterable[str]:
-    """Yield a section on how it is known that results stay: what every run checks, and what is proved for all."""
+    """Yield a section on evidence: the checks of every run, and the proofs for all inputs."""
     checked = [f"- {code(claim)}: {_LEVELS[claim]}." for claim in map(_kind, entry.claims) if claim in _LEVELS]
     proved = _certificates(entry.name)
     if (not checked or entry.kind == "analysis") and not proved:
@@ -28,8 +28,8 @@ def evidence(entry: Entry) -> Iterable[str]:
     yield "## Evidence"
     yield "\n".join(checked)
     if proved:
-        yield "What holds for all models, kept as certificates that are checked again when a rule changes:"
-        yield table(("rule", "level", "method", "domain, or what is missing"), map(_row, proved.values()))
+        yield "Proved for all models, as certificates that are outdated when a rule changes:"
+        yield table(("rule", "level", "method", "domain, or missing proof"), map(_row, proved.values()))
 
 
 def _kind(claim: str) -> str:
@@ -37,7 +37,7 @@ def _kind(claim: str) -> str:
 
 
 def _certificates(name: str) -> Mapping[str, Any]:
-    """Return the certificates of a pass by rule; a build without proofs has none."""
+    """Return the certificates of a pass by rule; empty in a build without proofs."""
     if importlib.util.find_spec(_CERTIFICATES) is None:
         return {}
     held = importlib.import_module(_CERTIFICATES).certificates_of(name)

@@ -1,4 +1,4 @@
-"""A small model for each pass, and what the pass makes of it: generated for rules, written by hand for others."""
+"""Small example models for passes: generated for rules, hand-written for others."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MODELS = Path(__file__).parent / "models"
 _MOST_EXAMPLES = 3
 _TRIES = 80
 _ENOUGH = 6
-"""The smallest of so many models that a rule matches is shown."""
+"""Number of matching models from which the smallest is chosen."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Example:
-    """A model, what became of it, and the pipeline that did so; ``rule`` is one of several of a pass."""
+    """Model before and after, and the pipeline; ``rule`` is set if the pass has several."""
 
     before: ir.Model
     after: ir.Model
@@ -38,7 +38,7 @@ class Example:
 
 
 class Examples:
-    """Finds examples of passes, at most so many of each; the rules of all passes are compiled once."""
+    """Finds examples of passes, with a maximum number for each; the rules of all passes are compiled once."""
 
     def __init__(self, most: int = _MOST_EXAMPLES) -> None:
         self._most = most
@@ -47,7 +47,7 @@ class Examples:
             self._rules.setdefault(target.name.partition("/")[0], []).append(target)
 
     def of(self, entry: Entry) -> list[Example]:
-        """Return the examples of a pass, at most one for each rule; none of an analysis, which changes nothing."""
+        """Return the examples of a pass, at most one for each rule; none for an analysis, which changes nothing."""
         written = MODELS / f"{entry.name}.onnxtxt"
         if written.exists():
             return [_by_hand(entry, written.read_text(encoding="utf-8"))]
@@ -62,9 +62,9 @@ class Examples:
 
 
 def _by_hand(entry: Entry, text: str) -> Example:
-    """Run the pipeline that comments name (``# run:``) on what another one (``# first:``) makes of the model."""
+    """Run the pipeline of the comment ``# run:`` on the model, after that of ``# first:``."""
     said = dict(line[2:].split(": ", 1) for line in text.splitlines() if line.startswith(("# run:", "# first:")))
-    # Loading would repair what some passes are about.
+    # Loading would repair the defects that some passes repair.
     before = ir.from_proto(from_text(text, entry.name))
     if "first" in said:
         before = onnx_passes.apply(before, said["first"], verify=False).model
@@ -73,7 +73,7 @@ def _by_hand(entry: Entry, text: str) -> Example:
 
 
 class _Plain(Draws):
-    """Draws what the pattern asks for and nothing around it."""
+    """Draws that build the pattern only, without surroundings."""
 
     def freely(self, options: Sequence[T]) -> T:
         return options[0]
@@ -83,7 +83,7 @@ class _Plain(Draws):
 
 
 def smallest(target: Target, is_fine: Callable[[onnx.ModelProto], bool] = lambda _: True) -> Example | None:
-    """Apply a rule to models that fit its pattern, and take the smallest of those that are fine and rewritten."""
+    """Apply a rule to models that fit its pattern, and return the smallest rewritten one that ``is_fine`` accepts."""
     best: tuple[tuple[int, ...], ir.Model, ir.Model] | None = None
     found = 0
     for proto in _candidates(target):
@@ -122,9 +122,9 @@ def _applies(target: Target, model: ir.Model) -> bool:
 
 
 def _size(model: onnx.ModelProto) -> tuple[int, ...]:
-    """Order models by what a reader has to take in: nodes, values, other types than float, axes, attributes.
+    """Order models by complexity: nodes, values, types other than float, axes, attributes.
 
-    Those without inputs come last: nothing of them depends on anything.
+    Those without inputs come last, since all their values are constant.
     """
     graph = model.graph
     tensors = [value.type.tensor_type for value in graph.input]

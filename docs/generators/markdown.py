@@ -1,4 +1,4 @@
-"""Pieces of MyST Markdown: text of docstrings, tables, code, raw HTML, lists of pages."""
+"""Parts of MyST Markdown: text of docstrings, tables, code, raw HTML, lists of pages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>$|])")
 
 
 def prose(text: str) -> str:
-    """Write text of a docstring, in which code stands between two backticks, as Markdown."""
+    """Convert text of a docstring, with code in double backticks, to Markdown."""
     parts = _CODE.split(text)
     return "".join(code(part) if at % 2 else escaped(part) for at, part in enumerate(parts))
 
 
 def escaped(text: str) -> str:
-    """Write text so that nothing in it is read as Markdown."""
+    """Escape text so that no part of it is Markdown."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
@@ -35,29 +35,29 @@ def fenced(text: str, language: str = "text") -> str:
 
 
 def raw(html: str) -> str:
-    """Write HTML that goes to the page as it is."""
+    """Write HTML that is passed through to the page."""
     return f"````{{raw}} html\n{html.strip()}\n````"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Write a table; cells are Markdown, in which a bar is escaped."""
+    """Write a table; cells are Markdown, in which vertical bars are escaped."""
     lines = [_row(head), "|" + "---|" * len(head), *map(_row, rows)]
     return "\n".join(lines)
 
 
 def _row(cells: Sequence[str]) -> str:
-    # An escaped bar is one within code as well: tables are split before code is read.
+    # Bars are also escaped in code: tables are split before code is parsed.
     return "| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", " ".join(cell.split())) for cell in cells) + " |"
 
 
 def toctree(pages: Iterable[str], *, hidden: bool = True, depth: int = 1) -> str:
-    """List the pages below this one."""
+    """List the subpages."""
     options = [":hidden:"] if hidden else [f":maxdepth: {depth}"]
     return "\n".join(["```{toctree}", *options, "", *pages, "```"])
 
 
 def write_page(path: Path, *parts: str) -> None:
-    """Write a page, unless it is there with the same text: Sphinx reads again what is newer."""
+    """Write a page unless it exists with the same text: Sphinx rereads newer files."""
     text = "\n\n".join(part for part in parts if part).rstrip() + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -1,4 +1,4 @@
-"""A page for each operator that is defined here: what it computes, and the standard operators that do the same."""
+"""A page for each operator that is defined here: its semantics, and the equivalent standard operators."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from generators.markdown import code, escaped, fenced, prose, raw, table, toctre
 from generators.pictures import before_after
 from onnx_passes import operators
 from onnx_passes.graph.operators import interfaces_of
-from onnx_passes.ops.collection import definitions
-from onnx_passes.ops.definition import Definition
+from onnx_passes.ops.definition import Definition, definitions
 from onnx_passes.ops.describe import definitions_named
 from onnx_passes.testing.fuzz.targets import targets_of
 
@@ -29,14 +28,12 @@ def write_operators(folder: Path) -> None:
     write_page(
         folder / "index.md",
         "# Operators",
-        "Operators of quantized networks, one definition each: it is executed, folded, verified, lowered and explained "
-        "by it. `onnx-passes explain NAME` shows one, and `onnx_passes.operators` adds others.",
+        "Operators of quantized networks. One definition of each is used for execution, folding, verification and "
+        "lowering. `onnx-passes explain NAME` shows one, and `onnx_passes.operators` adds others.",
         "\n".join(lines),
         "## Interfaces",
-        "What may be known of an operator, and is asked where it matters:",
-        table(
-            ("interface", "what it tells"), ((code(each.name), escaped(each.doc)) for each in operators.interfaces())
-        ),
+        "Interfaces of an operator:",
+        table(("interface", "answers"), ((code(each.name), escaped(each.doc)) for each in operators.interfaces())),
         toctree(pages),
     )
 
@@ -74,7 +71,7 @@ def _about(definition: Definition) -> Iterable[str]:
     )
     yield table(("", ""), ((label, ", ".join(map(code, values))) for label, values in facts if values))
     target = targets_of(definition.name)[definitions_named(definition.name).index(definition)]
-    # Of constants alone the fuzzer computes an operator; of inputs it lowers it.
+    # The fuzzer folds an operator of constants, and lowers one of inputs.
     example = smallest(target, lambda model: len(model.graph.input) > 0)
     if example is not None:
         yield "In standard operators:"

@@ -1,4 +1,4 @@
-"""Two graphs side by side as HTML: what a pass removed is red in the first, what it added green in the second."""
+"""Graphs before and after as HTML: removed nodes are red in the first, added nodes green in the second."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE_STYLE = """<style>
 
 
 def before_after(example: Example) -> str:
-    """Draw both graphs; nodes that are in both are left without a colour."""
+    """Draw both graphs; nodes that are in both have no colour."""
     before, after = example.before, example.after
     marks = marks_between(before.graph, after.graph)
     removed = [node for nodes in marks.ghosts.nodes.values() for node in nodes]
@@ -28,13 +28,13 @@ def before_after(example: Example) -> str:
         new.setdefault(role, []).append(node)
     first = onnx_passes.draw(before, highlight={"removed": removed} if removed else None, title="before")
     second = onnx_passes.draw(after, highlight=new, title="after")
-    # Styles inside of a page hold for all of it: the first of two is enough.
+    # Styles apply to the whole page: one copy is enough.
     drawn = (first.to_svg(theme="notebook"), _STYLE.sub("", second.to_svg(theme="notebook")))
     figures = "".join(f"<figure>{picture.strip()}</figure>" for picture in drawn)
     return f'{PAGE_STYLE}\n<div class="before-after">{figures}</div>'
 
 
 def is_visible(example: Example) -> bool:
-    """Tell whether a drawing shows what changed; names, annotations and the order of nodes it does not."""
+    """Return whether a drawing shows the change; names, annotations and the order of nodes are invisible."""
     drawn = [onnx_passes.draw(model, title="model").svg for model in (example.before, example.after)]
     return drawn[0] != drawn[1]

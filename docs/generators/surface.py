@@ -1,7 +1,7 @@
-"""The public surface: names that programs may use, with their signatures, and the options of the command line.
+"""The public surface: public names with their signatures, and the options of the command line.
 
-``make surface`` writes it to ``tests/surface.txt``, to which a test holds the package, and the names and options of
-passes to ``tests/pass_names.txt``: there may be more of these, and never fewer.
+``make surface`` writes it to ``tests/surface.txt``, which a test compares with the package, and the names and options
+of passes to ``tests/pass_names.txt``, to which names may be added but not removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 @dataclass(frozen=True)
 class Name:
-    """Something public; ``members`` are those of a class that are defined here and not private."""
+    """Public name; ``members`` are the public ones of a class that are defined here."""
 
     name: str
     thing: Any
@@ -39,7 +39,7 @@ class Name:
 
     @property
     def doc(self) -> str:
-        """Return its documentation; a class that has none does not inherit one."""
+        """Return the docstring; a class without one does not inherit it."""
         own = self.thing.__dict__.get("__doc__") if inspect.isclass(self.thing) else getattr(self.thing, "__doc__", "")
         return inspect.cleandoc(own or "") if isinstance(own, str) else ""
 
@@ -56,14 +56,14 @@ def modules() -> dict[str, ModuleType]:
 
 
 def names_of(module: ModuleType) -> list[Name]:
-    """List the public names of a module, modules apart."""
+    """List the public names of a module, without modules."""
     exported = getattr(module, "__all__", None) or [name for name in vars(module) if _is_own(module, name)]
     things = ((name, getattr(module, name)) for name in sorted(exported))
     return [_describe(name, thing) for name, thing in things if not inspect.ismodule(thing)]
 
 
 def surface() -> str:
-    """Write the whole surface as text, a line for each name."""
+    """Return the whole surface as text, a line for each name."""
     parts: list[str] = []
     for name, module in modules().items():
         parts.append(f"# {name}")
@@ -73,7 +73,7 @@ def surface() -> str:
 
 
 def pass_names() -> str:
-    """Write all names that pipeline text may use, and the options of passes, a line for each."""
+    """Return all names of pipeline text, and the options of passes, a line for each."""
     lines: list[str] = []
     for name in REGISTRY.names():
         found = REGISTRY.find(name)
@@ -115,7 +115,7 @@ def _members(cls: type) -> Iterator[Name]:
 
 
 class _Text:
-    """An annotation, which is text already, and is to be written without quotes."""
+    """Annotation as text, which is written without quotes."""
 
     def __init__(self, annotation: Any) -> None:
         self._annotation = annotation

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from onnx_passes.api import simplify as simplify
     from onnx_passes.backend.integer_network import integer_network as integer_network
     from onnx_passes.backend.network import IntegerNetwork as IntegerNetwork
+    from onnx_passes.check.measuring import Measuring as Measuring
+    from onnx_passes.check.verification import Verification as Verification
     from onnx_passes.core.base import Analysis as Analysis
     from onnx_passes.core.base import Annotation as Annotation
     from onnx_passes.core.base import Pass as Pass
@@ -60,9 +62,7 @@ if TYPE_CHECKING:
     from onnx_passes.testing.fuzz import fuzz as fuzz
     from onnx_passes.verify.failure import PostconditionError as PostconditionError
     from onnx_passes.verify.failure import VerificationError as VerificationError
-    from onnx_passes.verify.measuring import Measuring as Measuring
     from onnx_passes.verify.run.resources import limited as limited
-    from onnx_passes.verify.verification import Verification as Verification
 
 __version__ = "0.5.0.dev0"
 
@@ -79,7 +79,7 @@ _HOMES = {
     "Instrument": "core.instruments",
     "LawPass": "rewrite.laws",
     "Match": "rewrite.match",
-    "Measuring": "verify.measuring",
+    "Measuring": "check.measuring",
     "OnnxPassesError": "core.errors",
     "Op": "rewrite.patterns",
     "Pass": "core.base",
@@ -95,7 +95,7 @@ _HOMES = {
     "Transformation": "core.base",
     "UsageError": "core.errors",
     "Var": "rewrite.patterns",
-    "Verification": "verify.verification",
+    "Verification": "check.verification",
     "VerificationError": "verify.failure",
     "Vocabulary": "rewrite.laws",
     "When": "rewrite.laws",
@@ -128,7 +128,7 @@ __all__ = [*_HOMES, "operators", "passes"]  # noqa: PLE0604 # pyright: ignore[re
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: start-up must not pay for onnx_ir."""
+    """Import a name on first use: start-up must not pay for onnx_ir."""
     if name in ("operators", "passes"):
         return importlib.import_module(f"onnx_passes.{name}")
     if name in _HOMES:

@@ -1,11 +1,11 @@
-"""The Python interface: apply a pipeline to a model, get the model and the record of the run."""
+"""The Python interface: apply a pipeline to a model, and get the model and the record of the run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import onnx
@@ -26,26 +26,21 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.interface_names import InterfaceNames
 from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.save import External, SaveReport, Target, save, to_proto
-from onnx_passes.history.recording import Recording
-from onnx_passes.passes.control.keep_nodes import KeepNodes
-from onnx_passes.passes.control.skip import Skip
-from onnx_passes.verify.contracts import Paranoid
-from onnx_passes.verify.measuring import Measuring
-from onnx_passes.verify.metrics.ranges import MetricRange
-from onnx_passes.verify.requirements import Requirements
-from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Profile
-from onnx_passes.verify.run.loadable import as_writable
-from onnx_passes.verify.samples.generate import generate
-from onnx_passes.verify.samples.reference import Array, read_inputs
-from onnx_passes.verify.samples.reference import Source as Samples
-from onnx_passes.verify.samples.sources import listed
-from onnx_passes.verify.structure.vocabulary import Property
-from onnx_passes.verify.verification import Verification
+
+if TYPE_CHECKING:
+    from onnx_passes.check.measuring import Measuring
+    from onnx_passes.check.verification import Verification
+    from onnx_passes.history.recording import Recording
+    from onnx_passes.verify.metrics.metrics import MetricRange
+    from onnx_passes.verify.run.execute import Executable
+    from onnx_passes.verify.samples.reference import Array
+    from onnx_passes.verify.samples.reference import Source as Samples
+    from onnx_passes.verify.structure.properties import Property
 
 
 @dataclass
 class Result(Displayed):
-    """The model after a run, and what every step did."""
+    """Model after a run, and the record of every step."""
 
     model: ir.Model = field(repr=False)
     record: RunRecord
@@ -55,14 +50,16 @@ class Result(Displayed):
 
     @property
     def proto(self) -> onnx.ModelProto:
-        """Return the model as a message of its own, all weights in it."""
+        """Return the model as a ModelProto with all weights."""
         return to_proto(self.model)
 
     def save(self, target: Target, *, external: External = None) -> SaveReport:
-        """Write the model, all of it or nothing, as ``onnx_passes.save`` does, if ONNX Runtime loads it.
+        """Write the model completely or not at all, as ``onnx_passes.save`` does, if ONNX Runtime loads it.
 
-        Raises NotLoadableError if ONNX Runtime loads the original, but not the model, which it is let to try first.
+        Raises NotLoadableError if ONNX Runtime loads the original, but not this model.
         """
+        from onnx_passes.verify.run.loadable import as_writable
+
         if not self.modified:
             return save(self.model, target, external=external)
         written = as_writable(self.model, self.source)
@@ -70,7 +67,7 @@ class Result(Displayed):
         return replace(saved, notes=(*written.notes, *saved.notes))
 
     def report(self, target: str | Path, *, title: str = "") -> Path:
-        """Write the report of a run that was recorded: a page, or with the suffix .json its data; returns its path."""
+        """Write the report of a recorded run, as a page or with the suffix .json as data, and return its path."""
         from onnx_passes.report.html import write_report
         from onnx_passes.report.run import run_data
 
@@ -80,7 +77,7 @@ class Result(Displayed):
 
     @property
     def modified(self) -> bool:
-        """Tell whether any step changed the model."""
+        """Return whether any step changed the model."""
         return self.record.modified
 
     @property
@@ -89,7 +86,7 @@ class Result(Displayed):
         return self.record.steps
 
     def __getitem__(self, name: str) -> Any:
-        """Return the finding of an analysis by its name; of several runs, the last."""
+        """Return the finding of an analysis by name; of several runs, the last."""
         for step in reversed(self.record.steps):
             if step.name == name:
                 return step.result
@@ -116,40 +113,76 @@ def apply(
     """Apply passes to a model.
 
     ``model`` is a path, an ``ir.Model``, an ``onnx.ModelProto``, the bytes of a file, or a ``torch.onnx.ONNXProgram``.
-    None of them is changed, unless ``in_place`` is set, which lets an ``ir.Model`` be changed itself.
+    None of them is changed, except an ``ir.Model`` with ``in_place``.
 
-    ``pipeline`` is pipeline text, a pass (name, class or object), or several of them. ``options`` sets options by
-    pass name. ``skip`` leaves out passes, groups or rules, as ``"fuse-bias"`` or ``"eliminate-slice/SliceOfSlice"``,
-    wherever the pipeline has them; no pass rewrites nodes that ``keep`` names, as ``"conv1*"``, by name, result or
-    operator. ``paranoid`` checks that every pass keeps the contract of its kind, and the whole model after each.
+    ``pipeline`` is pipeline text, a pass (name, class or object), or several of them. ``options`` sets options by pass
+    name. ``skip`` skips passes, groups or rules, as ``"fuse-bias"`` or ``"eliminate-slice/SliceOfSlice"``, at any
+    depth; no pass rewrites the nodes of ``keep``, as ``"conv1*"``, by name, result or operator. ``paranoid`` checks
+    that every pass keeps the contract of its kind, and the whole model after each.
 
     Every pass is verified on ``inputs`` (a file, an array, a mapping from names to arrays, or several of these) or,
-    without any, on generated ones; ``verify`` switches that off, or says how.
+    without any, on generated ones; ``verify`` switches that off, or has further options.
 
     ``metrics`` maps metrics to their accepted range ``(min, max)``, measured on the same inputs against the original
-    model, or says how in full: ``Measuring({"accuracy": (0.95, None)}, dataset=[images], expect=[labels])``.
-    ``structure`` lists properties that every pass must leave the model with: ``["acyclic", "at-most(Conv, 3)"]``.
+    model; with all options: ``Measuring({"accuracy": (0.95, None)}, dataset=[images], expect=[labels])``. ``structure``
+    lists properties that hold after every pass: ``["acyclic", "at-most(Conv, 3)"]``.
 
-    ``report`` records what every rewrite does, so that ``result.report("out.html")`` can show it.
+    ``report`` records every rewrite, for ``result.report("out.html")``.
     """
     loaded = load(model)
     is_held = isinstance(model, ir.Model) or getattr(model, "model", None) is loaded
     if is_held and not in_place:
         loaded = copy_model(loaded)
     planned = plan(_without(pipeline, skip, keep), defaults=options)
-    watchers = [*instruments, *([Paranoid()] if paranoid else [])]
-    measuring = metrics if isinstance(metrics, Measuring) else Measuring(metrics, dataset=inputs)
-    watchers.append(measuring.also(planned) if verify else measuring)
     original = None if in_place else _again(model, is_held)
-    if verify:
-        verification = Verification(inputs=inputs, mode="every" if paranoid else "each") if verify is True else verify
-        verification.source = original
-        watchers.append(verification)
-    if structure:
-        watchers.append(Requirements(structure))
-    result = run_plan(planned, loaded, watchers, Recording() if report else None)
+    watchers = [
+        *instruments,
+        *([_paranoid()] if paranoid else []),
+        *([_measuring(metrics, inputs, planned, verify=bool(verify))] if metrics or planned.claims("metric") else []),
+        *([_verification(verify, inputs, original, paranoid=paranoid)] if verify else []),
+        *([_requirements(structure)] if structure else []),
+    ]
+    result = run_plan(planned, loaded, watchers, _recording() if report else None)
     result.source, result.original = original, original if report else None
     return result
+
+
+def _paranoid() -> Instrument:
+    from onnx_passes.check.contracts import Paranoid
+
+    return Paranoid()
+
+
+def _measuring(
+    metrics: Mapping[str, MetricRange | None] | Measuring | None, inputs: Sequence[Any], planned: Plan, *, verify: bool
+) -> Instrument:
+    from onnx_passes.check.measuring import Measuring
+
+    measuring = metrics if isinstance(metrics, Measuring) else Measuring(metrics, dataset=inputs)
+    return measuring.also(planned) if verify else measuring
+
+
+def _verification(
+    verify: bool | Verification, inputs: Sequence[Any], original: Callable[[], ir.Model] | None, *, paranoid: bool
+) -> Instrument:
+    from onnx_passes.check.verification import Verification
+
+    mode = "every" if paranoid else "each"
+    verification = Verification(inputs=inputs, mode=mode) if isinstance(verify, bool) else verify
+    verification.source = original
+    return verification
+
+
+def _requirements(structure: Sequence[Property | str | Mapping[str, object]]) -> Instrument:
+    from onnx_passes.check.contracts import Requirements
+
+    return Requirements(structure)
+
+
+def _recording() -> Recording:
+    from onnx_passes.history.recording import Recording
+
+    return Recording()
 
 
 def simplify(model: Source, **how: Any) -> Result:
@@ -160,9 +193,12 @@ def simplify(model: Source, **how: Any) -> Result:
 def _without(
     pipeline: PassLike | Iterable[PassLike], skip: Sequence[str], keep: Sequence[str]
 ) -> PassLike | Iterable[PassLike]:
-    """Leave passes out of a pipeline, and nodes as they are."""
+    """Add ``skip`` and ``keep`` around a pipeline."""
     if not (skip or keep):
         return pipeline
+    from onnx_passes.passes.control.keep_nodes import KeepNodes
+    from onnx_passes.passes.control.skip import Skip
+
     several = isinstance(pipeline, Iterable) and not isinstance(pipeline, str | type)
     items = list(cast("Iterable[PassLike]", pipeline)) if several else [cast("PassLike", pipeline)]
     if skip:
@@ -173,9 +209,9 @@ def _without(
 def run_plan(
     planned: Plan, model: ir.Model, instruments: Sequence[Instrument], recording: Recording | None = None
 ) -> Result:
-    """Run a plan on a model, which it changes, watched by instruments: the last one looks first at what a pass did.
+    """Run a plan on a model, which it changes, with instruments: a later one sees the effect of a pass first.
 
-    A recording looks before all others, lest it misses what they refuse.
+    A recording comes before all others, so that it sees rewrites that they veto.
     """
     watchers = [*instruments, *(() if recording is None else (recording,)), InterfaceNames()]
     outcome = Manager(watchers).run(planned, model)
@@ -185,11 +221,16 @@ def run_plan(
 def run_model(
     model: Source, inputs: Mapping[str, Array] | Sequence[Samples] = (), *, seed: int = 0, values: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Run a model, given as for ``apply``, and return its outputs by name, and the ``values`` inside that are named.
+    """Run a model, given as for ``apply``, and return its outputs and the named inner ``values``.
 
     ``inputs`` are arrays by name, or sources as for ``apply``; without any, one sample is generated from the seed.
     Operators of quantized networks run too. Several samples add one leading dimension to every output.
     """
+    from onnx_passes.verify.run.execute import ExecutionError
+    from onnx_passes.verify.samples.generate import generate
+    from onnx_passes.verify.samples.reference import read_inputs
+    from onnx_passes.verify.samples.sources import listed
+
     loaded = load(model)
     sources = listed(inputs)
     samples = read_inputs(loaded, sources) if sources else generate(loaded, seed=seed, samples=1)
@@ -204,7 +245,9 @@ def run_model(
 
 
 def _prepared(model: ir.Model, feeds: set[str], values: Sequence[str]) -> Executable:
-    """Make a model executable; what custom operators, and values inside, need to be known of is inferred on a copy."""
+    """Make a model executable; types and shapes for custom operators and inner values are inferred on a copy."""
+    from onnx_passes.verify.run.execute import Executor, Profile
+
     executor = Executor(Profile(round_halves=False))
     try:
         return executor.prepare(model, feeds=feeds, also=_named(model, values))
@@ -215,7 +258,7 @@ def _prepared(model: ir.Model, feeds: set[str], values: Sequence[str]) -> Execut
 
 
 def _named(model: ir.Model, names: Sequence[str]) -> list[ir.Value]:
-    """Find values that nodes of the graph compute by their names."""
+    """Find computed values of the graph by name."""
     known = {value.name: value for node in model.graph for value in node.outputs if value.name}
     for name in names:
         if name not in known:
@@ -232,7 +275,7 @@ def _stacked(name: str, arrays: Sequence[Array]) -> Array:
 
 
 def _again(model: Source, is_held: bool) -> Callable[[], ir.Model] | None:
-    """Return where the model that a run starts with can be had again, unless it can be read only once."""
+    """Return a function that loads the original model again, if it can be read more than once."""
     if model == "-" or hasattr(model, "read"):
         return None
     return (lambda: copy_model(load(model))) if is_held else (lambda: load(model))

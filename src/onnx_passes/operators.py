@@ -1,8 +1,8 @@
-"""Bring an operator of your own: define it, and attach whatever is known of it, in one file.
+"""Operators of your own: define one, and attach its properties, in one file.
 
-``define`` makes an operator known: from then on it is executed, verified, folded, lowered and explained. Each interface
-below is a table that rooms of this package ask; ``@ranges.of(MyOperator)`` attaches an answer for an operator.
-Import the file with ``--import file.py``, or name it in the entry-point group ``onnx_passes.operators``.
+After ``define`` an operator is executed, verified, folded, lowered and explained. Each interface below is a table that
+packages query; ``@ranges.of(MyOperator)`` attaches an answer for an operator. Import the file with ``--import
+file.py``, or name it in the entry-point group ``onnx_passes.operators``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INTERFACES = {
     "attributes": "graph.attribute_kinds:ATTRIBUTES",
     "axes": "passes.move.axes:AXES",
     "channels_last": "passes.layout.images:CHANNELS_LAST",
-    "critical": "verify.samples.critical:CRITICAL",
+    "critical": "fragment.boundaries:CRITICAL",
     "datatype": "passes.datatypes.facts:DATATYPES",
     "definition": "ops.definition:DEFINITIONS",
     "demands": "verify.samples.sizes:DEMANDS",
@@ -45,7 +45,7 @@ _INTERFACES = {
     "integer_form": "passes.streamline.aggregate_scales:INTEGER_FORMS",
     "quantizer": "ops.quantizing:QUANTIZERS",
     "ranges": "analysis.ranges.site:RANGES",
-    "shapes": "analysis.shapes.custom_shapes:SHAPES",
+    "shapes": "analysis.shapes.onnxruntime_shapes:SHAPES",
     "traits": "graph.traits:TRAITS",
     "vectors": "passes.fold.vectors:VECTORS",
     "work": "analysis.formulas:WORK",
@@ -75,7 +75,7 @@ __all__ = [*_HOMES, *_INTERFACES, "interfaces"]  # noqa: PLE0604 # pyright: igno
 
 
 def interfaces() -> list[Interface[Any]]:
-    """List all interfaces that an operator may have."""
+    """List all interfaces of operators."""
     return [_get(name) for name in _INTERFACES]
 
 
@@ -85,7 +85,7 @@ def _get(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for."""
+    """Import a name on first use."""
     if name in _HOMES or name in _INTERFACES:
         return _get(name)
     raise AttributeError(f"module 'onnx_passes.operators' has no attribute '{name}'")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_passes.analysis.amounts import UnknownSizeError, dims, nbytes, nominal, size, total
+from onnx_passes.analysis.formulas import UnknownSizeError, dims, nbytes, nominal, size, total
 from onnx_passes.graph.extents import Extent, product
 
 

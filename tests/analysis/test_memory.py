@@ -5,7 +5,7 @@ import onnx_ir as ir
 import onnxruntime
 
 from onnx_passes import api
-from onnx_passes.analysis.memory import peak_of, traffic_of
+from onnx_passes.analysis.cost import peak_of, traffic_of
 from onnx_passes.passes.analyse.inspection import inspect
 
 HEADER = '<ir_version: 10, opset_import: ["": 18]> '

@@ -3,7 +3,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import apply, examples, load
-from onnx_passes.analysis.quantizers import Quantizer, quantizers_of
+from onnx_passes.analysis.support import Quantizer, quantizers_of
 
 
 def model_of(body: str, *, domains: str = "") -> ir.Model:

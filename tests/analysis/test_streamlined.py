@@ -55,9 +55,9 @@ def test_accumulators_hold_all_that_is_computed():
     ("body", "reason"),
     [
         (f"q = {quant('x', 's')} y = MatMul(q, w)", "input 'q' has a scale"),
-        (f"q = {quant('x', 'one')} p = Mul(q, s) y = MatMul(p, w)", "are not taken out"),
-        (f"q = {quant('x', 'one')} y = MatMul(q, f)", "weight 'f' is on no grid"),
-        (f"q = {quant('x', 'one')} e = Exp(q) y = MatMul(e, w)", "input 'e' is on no grid"),
+        (f"q = {quant('x', 'one')} p = Mul(q, s) y = MatMul(p, w)", "are not factored out"),
+        (f"q = {quant('x', 'one')} y = MatMul(q, f)", "weight 'f' is not a scaled integer"),
+        (f"q = {quant('x', 'one')} e = Exp(q) y = MatMul(e, w)", "input 'e' is not a scaled integer"),
         (f"q = {quant('x', 'one')} p = Mul(q, each) y = MatMul(p, w)", "vary along the sum"),
     ],
 )
@@ -134,7 +134,7 @@ def test_einsum_of_integers_is_a_product(equation: str, macs: int):
 def test_einsum_of_floats_is_named():
     found = found_in(f'q = {quant("x", "one")} y = Einsum<equation="ij,jk->ik">(q, f)', f=numbers(4, 3))
     assert found.fraction == 0
-    assert "weight 'f' is on no grid" in found.blockers[0].reason
+    assert "weight 'f' is not a scaled integer" in found.blockers[0].reason
 
 
 def test_bodies_count_as_floats():
@@ -175,7 +175,7 @@ def test_sums_of_unknown_length_are_no_integers():
     body = f"q = {quant('x', 'one')} r = {quant('z', 'one')} y = MatMul(q, r)"
     found = found_in(body, "float[2,K] x, float[K,3] z")
     assert (found.fraction, len(found.accumulators)) == (0 if found.macs else 1, 0)
-    assert [blocker.reason for blocker in found.blockers] == ["it is not known how many products it adds up"]
+    assert [blocker.reason for blocker in found.blockers] == ["the number of summed products is not known"]
 
 
 _HALF = {"zh": np.float16(0), "nh": np.float16(4), "sh": np.float16(0.25), "wh": np.ones((4, 3), np.float16)}
@@ -187,7 +187,7 @@ _HALF = {"zh": np.float16(0), "nh": np.float16(4), "sh": np.float16(0.25), "wh":
         (
             f"m = ReduceMax(x, axes) q = {quant('x', 'm')} y = MatMul(q, w)",
             {"axes": [1], "w": np.ones((4, 3))},
-            "'q' has a scale, zero point or bit width that is computed",
+            "'q' has a computed scale, zero point or bit width",
         ),
         (
             f"h = Cast<to=10>(x) q = {DOMAIN}.Quant(h, sh, zh, nh) g = MatMul(q, wh) y = Cast<to=1>(g)",

@@ -63,7 +63,7 @@ def test_other_files_are_not_touched(digits: IntegerNetwork, tmp_path: Path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match="holds other files"):
         digits.save(tmp_path)
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="not a folder"):
         digits.save(tmp_path / "mine.txt")
     with pytest.raises(UsageError, match="does not exist"):
         digits.save(tmp_path / "no" / "layers")
@@ -86,7 +86,7 @@ def test_a_failure_leaves_what_was_there(digits: IntegerNetwork, tmp_path: Path,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda data: data.update(format="other"), "no layers of a network"),
+        (lambda data: data.update(format="other"), "not a layers file"),
         (lambda data: data.update(version=2), "version 2, not 1"),
         (lambda data: data["layers"][1].update(kind="magic"), "no kind 'magic'"),
         (lambda data: data["layers"][1]["inputs"].append("nowhere"), "nowhere"),

@@ -109,14 +109,17 @@ def test_weights_in_files_of_their_own_stay_so(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["{m}/a.onnx", "{m}/sub/b.onnx", "cleanup"], "several models need a folder to go to"),
-        (["-o", "{m}", "{m}", "cleanup"], "this is a folder that models are read from: a.onnx would be overwritten"),
-        (["-o", "{m}/a.onnx", "{m}", "cleanup"], "several models cannot become one file"),
-        (["-o", "{m}/o/", "{m}/sub/b.onnx", "{m}/c/b.onnx", "cleanup"], "would both be written here; name the folder"),
+        (["{m}/a.onnx", "{m}/sub/b.onnx", "cleanup"], "several models need a folder for their results"),
+        (["-o", "{m}", "{m}", "cleanup"], "models are read from this folder: a.onnx would be overwritten"),
+        (["-o", "{m}/a.onnx", "{m}", "cleanup"], "several models cannot be written to one file"),
+        (
+            ["-o", "{m}/o/", "{m}/sub/b.onnx", "{m}/c/b.onnx", "cleanup"],
+            "would both be written here; name their common folder",
+        ),
         (["-o", "{m}/o/", "{m}", "clenup"], "there is no pass or group named 'clenup'"),
-        (["-o", "{m}/o/", "{m}", "cleanup", "--report", "r.html"], "--report is for one model"),
+        (["-o", "{m}/o/", "{m}", "cleanup", "--report", "r.html"], "--report takes one model"),
         (["-o", "{m}/o/", "{m}/c", "cleanup"], "there is no model in this folder"),
-        (["-o", "{m}/o/", "-", "{m}", "cleanup"], "standard input is one model"),
+        (["-o", "{m}/o/", "-", "{m}", "cleanup"], "standard input cannot be one of several models"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_first(run, models, arguments, reason):
@@ -191,7 +194,7 @@ def test_the_name_of_one_file_is_no_folder_for_several(run, models, tmp_path, co
     given = ("-q", models / "a.onnx", models / "sub" / "b.onnx", "cleanup")
     answer = run(*command, "-o", tmp_path / "aa.onnx", *given)
     assert answer.code == 2
-    assert "aa.onnx is the name of one file, and several models are given; name a folder with -o" in answer.err
+    assert "aa.onnx names a single file, but several models are given; name a folder with -o" in answer.err
     assert not (tmp_path / "aa.onnx").exists()
     assert run(*command, "-o", f"{tmp_path}/aa.onnx/", *given).code == 0
     assert (tmp_path / "aa.onnx" / "b.onnx").is_file()

@@ -80,7 +80,7 @@ def test_tolerance_given_here(run, model, plugin):
     answer = run("bisect", model, *steps, "--import", plugin, "--tolerance", "0,0.0025")
     assert answer.code == 1
     assert answer.out.startswith("first bad step: 3 of 5")
-    assert "no pass alone is bad" in answer.out
+    assert "no single pass is bad" in answer.out
 
 
 def test_tolerance_of_the_configuration(run, model, plugin, tmp_path):
@@ -132,7 +132,7 @@ def test_pass_that_fails_is_found(run, model, plugin):
 def test_bad_original_is_a_mistake_of_the_user(run, model):
     answer = run("bisect", model, "cleanup", "--command", f"{sys.executable} -c 'raise SystemExit(3)'")
     assert answer.code == 2
-    assert "the original model is bad already: the command ended with exit code 3" in answer.err
+    assert "the original model is already bad: the command ended with exit code 3" in answer.err
     assert answer.out == ""
 
 
@@ -147,11 +147,14 @@ def test_bad_original_is_a_mistake_of_the_user(run, model):
         (("{model}", "cleanup", "--metric", "accuracy"), "accepts everything"),
         (("{model}", "cleanup", "--metric", "acuracy=0,1"), "there is no metric 'acuracy'"),
         (("{model}", "cleanup", "--metric", "accuracy=0,much"), "no metric with a range"),
-        (("{model}", "cleanup", "--metric", "psnr=0,1", "--tolerance", "1"), "two ways to judge"),
-        (("{model}", "cleanup", "--command", "true", "--inputs", "a.npz"), "leave out --inputs"),
+        (
+            ("{model}", "cleanup", "--metric", "psnr=0,1", "--tolerance", "1"),
+            "--metric and --tolerance exclude each other",
+        ),
+        (("{model}", "cleanup", "--command", "true", "--inputs", "a.npz"), "--command excludes --inputs"),
         (("{model}", "cleanup", "--command", "/no/such/program"), "cannot be started"),
         (("{model}", "cleanup", "--inputs", "absent.npz"), "absent.npz"),
-        (("{model}", "cleanup", "--expect", "absent.npz"), "expected of no inputs"),
+        (("{model}", "cleanup", "--expect", "absent.npz"), "expected outputs are given without inputs"),
         (("{model}", "cleanup", "-c", "absent.yaml"), "absent.yaml"),
         (("{model}", "cleanup", "--import", "absent_module"), "absent_module"),
     ],

@@ -44,8 +44,8 @@ def test_a_range_that_does_not_hold_fails_the_run(run, data, tmp_path):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (["-j", 2, "--scheduler", "tcp://127.0.0.1:9"], "--jobs is for this machine, --scheduler for another"),
-        (["--store", "somewhere"], "--store is for workers, and there are none"),
+        (["-j", 2, "--scheduler", "tcp://127.0.0.1:9"], "--jobs and --scheduler exclude each other"),
+        (["--store", "somewhere"], "--store needs workers"),
         (["-j", 2, "--dataset", "nowhere/*.npy"], "no file is of this pattern"),
     ],
 )

@@ -39,7 +39,7 @@ def test_shows_what_is_near_a_node(run, tmp_path):
 def test_an_unknown_format_is_a_mistake_of_the_user(run, tmp_path):
     answer = run("draw", DIGITS, "-o", tmp_path / "graph.jpg")
     assert answer.code == 2
-    assert "no format of pictures" in answer.err
+    assert "is not a format of drawings" in answer.err
 
 
 def test_all_and_limit_exclude_each_other(run):

@@ -341,7 +341,7 @@ def test_verify_compares_interfaces_before_any_tolerance(run: Run, folder: Path,
 
 
 def test_verify_is_not_content_with_models_that_cannot_run(run: Run, folder: Path) -> None:
-    assert run("verify", "unknown.onnx", "unknown.onnx").code == 2
+    assert run("verify", "unknown.onnx", "unknown.onnx").code == 5
 
 
 def test_diff_compares_structure(run: Run, folder: Path) -> None:

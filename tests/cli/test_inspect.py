@@ -71,8 +71,8 @@ def test_run_tries_the_model(run, net):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--dim", "batch"), "'batch' gives no size"),
-        (("--dim", "batch=two"), "'batch=two' gives no size"),
+        (("--dim", "batch"), "'batch' is not a dimension with a size"),
+        (("--dim", "batch=two"), "'batch=two' is not a dimension with a size"),
         (("--dim", "bach=2"), "did you mean 'batch'?"),
     ],
 )

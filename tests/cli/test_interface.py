@@ -52,8 +52,8 @@ def test_a_configuration_sets_the_same(run, model, tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--shape", "3"], "--shape: '3' is no shape"),
-        (["--shape", "batch=x"], "'x' is no size of 'batch'"),
+        (["--shape", "3"], "--shape: '3' is not a shape"),
+        (["--shape", "batch=x"], "'x' is not a size of 'batch'"),
         (["--keep", "frist"], "no node fits 'frist'; did you mean 'first'"),
         (["--set-input", "type=INT99999"], "cannot have 99999 bits"),
         (["--set-input", "kind=INT4"], "pass 'set-input' has no option 'kind'"),
@@ -69,7 +69,7 @@ def test_a_mistake_is_one_sentence(run, model, options, reason):
 def test_bisection_asks_for_the_inputs_to_be_set_first(run, model):
     answer = run("bisect", str(model), "fix-shapes{batch=1}, cleanup")
     assert answer.code == 2
-    assert "fix-shapes{batch=1} changes what the model is given; apply it first" in answer.err
+    assert "fix-shapes{batch=1} changes the inputs of the model; apply it first" in answer.err
 
 
 PARTS = """<ir_version: 9, opset_import: ["" : 18]>
@@ -127,7 +127,7 @@ def test_passes_are_skipped_and_the_run_says_so(run, parts, tmp_path):
     answer = run(parts, "eliminate", "--skip", "eliminate-identity", "--keep", "first", "-o", tmp_path / "out.onnx")
     assert answer.code == 0, answer.err
     assert "note: skip: left out: eliminate-identity" in answer.err
-    assert "note: keep-nodes: kept as they are: 1 node (first)" in answer.err
+    assert "note: keep-nodes: protected: 1 node (first)" in answer.err
     assert "Identity" in [node.op_type for node in ir.load(tmp_path / "out.onnx").graph]
 
 
@@ -135,8 +135,8 @@ def test_passes_are_skipped_and_the_run_says_so(run, parts, tmp_path):
     ("options", "code", "reason"),
     [
         (["--skip", "eliminate-idenity"], 2, "did you mean 'eliminate-identity'"),
-        (["--rename", "x"], 2, "--rename: 'x' is no pair of names; write old=new"),
-        (["--make-initializer", "s="], 2, "--make-initializer: 's=' is no value of an input"),
+        (["--rename", "x"], 2, "--rename: 'x' is not a pair of names; write old=new"),
+        (["--make-initializer", "s="], 2, "--make-initializer: 's=' is not a value of an input"),
         (["--to", "bb"], 3, "the model has no value 'bb'; did you mean 'b'?"),
         (["--from", "s", "--to", "b"], 3, "'b' also depends on input 'x'; add 'x' to the inputs"),
     ],

@@ -138,7 +138,7 @@ def test_each_form_is_noted_once(run, folder):
     folder(RESIDUAL)
     notes = run("-c", "cfg.yaml", "-o", "out.onnx", "model.onnx", "cleanup").err.splitlines()
     legacy = [line.removeprefix("legacy: cfg.yaml: ") for line in notes if line.startswith("legacy: ")]
-    assert [line.split(" is written as for version 0.4; ", 1)[0] for line in legacy] == [
+    assert [line.split(" has the form of version 0.4; ", 1)[0] for line in legacy] == [
         "imports",
         "layouts",
         "deduplicate_initializers.size_limit",

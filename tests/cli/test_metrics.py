@@ -136,9 +136,9 @@ def test_only_the_end_is_measured_if_that_is_asked_for(run: Run, digits: Path) -
         (["--metric", "accuracy", "--dataset", "absent.npy"], "no such file"),
         (["--metric", "accuracy", "--dataset", "images.npy", "--expect", "images.npy"], "do not fit together"),
         (["--metric", "accuracy", "--batch", "0"], "--batch"),
-        (["--dataset", "images.npy"], "name one with --metric"),
+        (["--dataset", "images.npy"], "name a metric with --metric"),
         (["--structure", "acyclick"], "did you mean 'acyclic'"),
-        (["--dump", "digits.onnx/x"], "cannot be made"),
+        (["--dump", "digits.onnx/x"], "cannot be created"),
         (["--dump", "d", "--dump-limit", "much"], "a size such as"),
     ],
 )

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from onnx_passes.proofs import lookup
+from onnx_passes.proofs import rule_certificate as room
 from tests.cli.conftest import BREAK_ADDS
 
 RULES = """
@@ -89,11 +89,11 @@ def test_list_shows_evidence(run):
 
 @pytest.fixture
 def changed_source(monkeypatch):
-    monkeypatch.setattr(lookup, "module_digest", lambda name: "changed")
-    monkeypatch.setattr(lookup, "sources_of", lambda pass_, rules: dict.fromkeys(rules, "changed"))
-    lookup.current_certificates.cache_clear()
+    monkeypatch.setattr(room, "module_digest", lambda name: "changed")
+    monkeypatch.setattr(room, "sources_of", lambda pass_, rules: dict.fromkeys(rules, "changed"))
+    room.current_certificates.cache_clear()
     yield
-    lookup.current_certificates.cache_clear()
+    room.current_certificates.cache_clear()
 
 
 def test_stale_certificates_are_shown_and_count_as_none(run, changed_source):
@@ -104,6 +104,25 @@ def test_stale_certificates_are_shown_and_count_as_none(run, changed_source):
     assert {row["level"] for row in rows} == {"stale"}
     explained = run("explain", "eliminate-transpose").out
     assert "stale (the source of the rule has changed since it was proved)" in explained
+    assert ": proved by" not in explained
+
+
+def test_edited_certificates_are_shown_and_count_as_none(run, monkeypatch, tmp_path):
+    name = "eliminate-transpose.json"
+    text = (room.FOLDER / name).read_text(encoding="utf-8")
+    (tmp_path / name).write_text(text.replace('"instances": ', '"instances": 1', 1), encoding="utf-8")
+    monkeypatch.setattr(room, "FOLDER", tmp_path)
+    for cached in (room.certificates_of, room.current_certificates):
+        cached.cache_clear()
+    try:
+        answer = run("list", "--evidence", "eliminate-transpose")
+        explained = run("explain", "eliminate-transpose").out
+    finally:
+        for cached in (room.certificates_of, room.current_certificates):
+            cached.cache_clear()
+    assert "0 of 2 laws and rules are proved" in answer.out
+    assert "2 are of files that were changed" in answer.out
+    assert "edited (its file was changed after it was written)" in explained
     assert ": proved by" not in explained
 
 

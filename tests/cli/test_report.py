@@ -55,7 +55,7 @@ def test_usage_error_writes_no_report(run, model, tmp_path):
 def test_report_over_the_model_is_refused(run, model, tmp_path):
     answer = run("-o", tmp_path / "o.onnx", model, "cleanup", "--report", model)
     assert answer.code == 2
-    assert "this is the model" in answer.err
+    assert "this file would overwrite the model" in answer.err
 
 
 def test_report_in_a_missing_folder_is_refused_before_the_run(run, model, tmp_path):
@@ -80,7 +80,7 @@ def test_comparison_goes_beside_the_second_model_and_says_where(run, model, tmp_
 def test_comparison_refuses_what_it_cannot_do(run, model, tmp_path):
     assert run("report", model).code == 2
     assert "no such file" in run("report", model, tmp_path / "gone.onnx").err.lower()
-    assert "this is a model" in run("report", model, model, "-o", model).err
+    assert "the page would overwrite a model" in run("report", model, model, "-o", model).err
 
 
 def test_demo_writes_a_report(run, tmp_path):

@@ -78,5 +78,5 @@ def test_unknown_passes_are_refused(run, folder):
 
 
 def test_help_says_what_it_does(run):
-    assert "Run the failure in FOLDER again" in run("repro", "run", "--help").out
+    assert "Run the reproducer in FOLDER" in run("repro", "run", "--help").out
     assert "run" in run("repro", "--help").out

@@ -239,7 +239,7 @@ def test_a_pass_may_come_first_and_the_output_last(run, model, tmp_path):
 def test_the_input_is_not_written_over_by_a_word(run, model):
     answer = run("simplify", model, model)
     assert answer.code == 2
-    assert "this is the input file; use --in-place to overwrite it" in answer.err
+    assert "the output is the input file; use --in-place to overwrite it" in answer.err
 
 
 def test_measure_times_before_and_after(run, model, tmp_path):

@@ -72,7 +72,7 @@ def test_numbers_that_json_does_not_know(run, tmp_path):
         (["quantized.onnxtxt", "--inputs", "missing.npy"], "there is no such file"),
         (["quantized.onnxtxt", "--inputs", "."], "is a folder"),
         (["quantized.onnxtxt", "--inputs", "wrong.npy"], "has shape [7] but the model expects [1,4]"),
-        (["quantized.onnxtxt", "--output", "out.txt"], "outputs are written as .npz"),
+        (["quantized.onnxtxt", "--output", "out.txt"], "outputs can only be written as .npz"),
         (["quantized.onnxtxt", "--output", "missing/out.npz"], "cannot be written"),
         (["quantized.onnxtxt", "--seed", "x"], "not a valid integer"),
         (["unknown.onnxtxt"], "nothing defines the operator local::Nothing"),

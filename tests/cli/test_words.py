@@ -56,9 +56,12 @@ def test_with_an_output_given_all_models_behind_passes_are_read():
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("simplify", "no model is named: 'simplify' is a pass.*a file of that name is './simplify'"),
-        ("simplify a.onnx b.onnx c.onnx", "2 models cannot all become c.onnx; name a folder last, or with -o"),
-        ("simplify a.onnx cleanup", "'cleanup' stands behind models"),
+        ("simplify", "no model is given: 'simplify' is a pass.*a file of that name is './simplify'"),
+        (
+            "simplify a.onnx b.onnx c.onnx",
+            "2 models cannot be written to one file c.onnx; name a folder last, or with -o",
+        ),
+        ("simplify a.onnx cleanup", "the pass 'cleanup' is between models"),
     ],
 )
 def test_refuses(words, reason):

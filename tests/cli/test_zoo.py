@@ -169,7 +169,7 @@ def test_failed_models_wait_for_a_change_and_lost_ones_do_not(batch, run, zoo, m
     put(zoo / "dead.onnx", "harmless")
     answer = run("batch", zoo, "-o", tmp_path / "out", *words)
     assert answer.code == 2
-    assert "failed (before, and nothing has changed): this is not an ONNX model" in answer.err
+    assert "failed (in an earlier run, nothing has changed): this is not an ONNX model" in answer.err
     assert "5 models: 1 ran (1 model changed), 4 up to date, 1 failed" in answer.err
     assert batch(*words, "--retry-failed", code=2)["reasons"] == {"failed": 1}
     put(zoo / "bad.onnx")
@@ -365,9 +365,9 @@ def test_runs_are_compared(run, zoo, moody, tmp_path):
         (["-o", "{z}", "{z}", "simplify"], "would be overwritten"),
         (["-o", "{t}/out", "{z}", "simplfy"], "there is no pass or group named 'simplfy'"),
         (["--compare", "{z}", "{t}"], "there is no manifest.sqlite in this folder"),
-        (["--compare", "{t}"], "two folders are compared"),
-        (["--compare", "{t}", "{t}"], "a run is not compared with itself"),
-        (["--compare", "{t}", "{z}", "--slower", "0.5"], "a threshold of time of 0.5"),
+        (["--compare", "{t}"], "--compare without -o needs two folders"),
+        (["--compare", "{t}", "{t}"], "a run cannot be compared with itself"),
+        (["--compare", "{t}", "{z}", "--slower", "0.5"], "the threshold of time is too small: 0.5"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(run, zoo, tmp_path, arguments, reason):

@@ -254,7 +254,7 @@ def test_mistakes_are_pointed_at(registry, text, caret, message):
 
 @pytest.mark.parametrize("what", [[42], [None], [int], [object()], ["first", ir.Model]])
 def test_what_is_no_pass_is_refused(registry, what):
-    with pytest.raises(UsageError, match="is no pass; give a name, pipeline text, or a pass as class or object"):
+    with pytest.raises(UsageError, match="is not a pass; give a name, pipeline text, or a pass as class or object"):
         collect(what, registry=registry)
 
 

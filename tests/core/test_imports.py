@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.core.imports import import_user_modules
+from onnx_passes.core.imports import import_user_modules, postponed
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +63,31 @@ def test_missing_module_inside_a_module_is_named(tmp_path):
     write(tmp_path / "outer_mod.py", "import inner_module_that_is_missing")
     with pytest.raises(UsageError, match="inner_module_that_is_missing"):
         import_user_modules(["outer_mod"], base=tmp_path)
+
+
+def test_a_postponed_module_is_loaded_when_it_is_used(tmp_path, monkeypatch):
+    write(tmp_path / "late.py", "import sys\nsys.loaded_late = True\nvalue = 3")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "loaded_late", False, raising=False)
+    with postponed("late"):
+        import late  # pyright: ignore[reportMissingImports]
+    assert not sys.loaded_late
+    assert late.value == 3
+    assert sys.loaded_late
+
+
+def test_modules_are_postponed_no_longer_than_asked_for(tmp_path, monkeypatch):
+    write(tmp_path / "early.py", "import sys\nsys.loaded_early = True")
+    monkeypatch.syspath_prepend(tmp_path)
+    with postponed("early"):
+        pass
+    import early  # pyright: ignore[reportMissingImports]
+
+    assert early.__name__ == "early"
+    assert sys.loaded_early
+    del sys.loaded_early
+
+
+def test_a_postponed_module_that_does_not_exist_is_missed_at_once():
+    with postponed("nowhere_at_all"), pytest.raises(ModuleNotFoundError):
+        import nowhere_at_all  # pyright: ignore[reportMissingImports] # noqa: F401

@@ -325,7 +325,7 @@ def test_options_that_nothing_takes_are_an_error():
     make("a", needs=("fact",))
     make("b")
     assert order("a", defaults={"Fact": {"level": 3}}) == "fact{level=3} a"
-    with pytest.raises(OptionError, match="options: nothing takes the options of 'fact': it is not in the pipeline"):
+    with pytest.raises(OptionError, match="options: no pass takes the options of 'fact': it is not in the pipeline"):
         plan("b", defaults={"fact": {"level": 3}})
     with pytest.raises(OptionError, match="options: pass 'a' has no option 'level'; options of 'a': it has none"):
         plan("b", defaults={"a": {"level": 3}})

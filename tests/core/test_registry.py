@@ -382,8 +382,7 @@ def test_an_index_entry_that_its_module_does_not_know_is_an_error(package):
     with pytest.raises(RegistrationError) as raised:
         registry.load(registry.find("old-name").entries[0])
     assert str(raised.value) == (
-        f"module '{module}' does not register the pass 'old-name' that the index names; "
-        "recreate the index with 'make index'"
+        f"module '{module}' does not register the pass 'old-name' of the index; recreate the index with 'make index'"
     )
 
 

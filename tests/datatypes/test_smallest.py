@@ -20,8 +20,7 @@ from onnx_passes.datatypes import (
     smallest_for,
     smallest_for_values,
 )
-from onnx_passes.datatypes.ranges import Interval
-from onnx_passes.datatypes.smallest import range_of, smallest_for_both
+from onnx_passes.datatypes.ranges import Interval, range_of, smallest_for_both
 
 SMALL = ["BINARY", "BIPOLAR", "TERNARY", "INT1", "INT2", "INT3", "UINT2", "UINT3", "INT4"]
 

@@ -212,7 +212,7 @@ def test_a_float_holds_integers_up_to_its_precision(name: str, exact: bool):
     ],
 )
 def test_limits_of_floats_are_those_of_ml_dtypes(element: str, dtype: type):
-    from onnx_passes.datatypes.elements import ELEMENTS
+    from onnx_passes.datatypes.arrays import ELEMENTS
 
     info, known = ml_dtypes.finfo(dtype), ELEMENTS[element]
     assert (known.high, known.precision) == (int(float(info.max)), info.nmant + 1)

@@ -129,5 +129,5 @@ def test_models_that_cannot_run_are_noted(tmp_path):
 
 def test_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be created"):
         dump(tmp_path / "file" / "folder")

@@ -39,5 +39,5 @@ def test_checkpoint_is_the_latest(tmp_path):
 
 def test_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot be made"):
+    with pytest.raises(UsageError, match="cannot be created"):
         apply(ir.from_onnx_text(MODEL), Both, instruments=[KeepIntermediates(tmp_path / "file" / "folder")])

@@ -13,12 +13,12 @@ import pytest
 
 import onnx_passes
 from onnx_passes import RewriteRulePass, Transformation, passes
+from onnx_passes.check.blame.reproducer import write_reproducer
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.debug.repro import repeat
-from onnx_passes.verify.blame.reproducer import write_reproducer
 from onnx_passes.verify.failure import PostconditionError
-from onnx_passes.verify.verification import Verification
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 20]>

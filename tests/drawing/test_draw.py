@@ -206,7 +206,7 @@ def test_wrong_numbers_are_refused(wrong):
 
 
 def test_what_is_no_model_is_refused():
-    with pytest.raises(UsageError, match="no nodes"):
+    with pytest.raises(UsageError, match="not nodes"):
         draw([1, 2])  # pyright: ignore[reportArgumentType]
 
 

@@ -107,7 +107,7 @@ def test_suffixes_name_formats(tmp_path, suffix, start):
 
 
 def test_an_unknown_suffix_names_the_known_ones(tmp_path):
-    with pytest.raises(UsageError, match=r"'.jpg' is no format of pictures; there are .svg"):
+    with pytest.raises(UsageError, match=r"'.jpg' is not a format of drawings; there are .svg"):
         draw(examples.path("digits-mlp")).save(tmp_path / "graph.jpg")
     assert not list(tmp_path.iterdir())
 

@@ -7,7 +7,7 @@ from onnx import helper
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.attribute_kinds import attribute_kinds
 from onnx_passes.graph.load import load
-from onnx_passes.ops.collection import definitions
+from onnx_passes.ops.definition import definitions
 
 NAMES = {
     "int": onnx.AttributeProto.INT,

@@ -80,8 +80,8 @@ class TestNumbers:
             (lambda op: op.Add(typed("x", "FLOAT16"), 1e6), "1000000.0 as input 1 of Add does not fit into FLOAT16"),
             (lambda op: op.And(typed("x", "BOOL"), 2), "2 as input 1 of And does not fit into BOOL"),
             (lambda op: op.Reshape(typed("x"), [1.5]), r"[1.5] as input 1 of Reshape does not fit into INT64"),
-            (lambda op: op.Add(typed("x"), "1"), "str is no tensor"),
-            (lambda op: op.Add(typed("x"), object()), "object is no tensor"),
+            (lambda op: op.Add(typed("x"), "1"), "str is not a tensor"),
+            (lambda op: op.Add(typed("x"), object()), "object is not a tensor"),
             (
                 lambda op: op.Add(typed("x"), np.zeros(2)),
                 "input 1 of Add is DOUBLE, where FLOAT is needed",
@@ -145,7 +145,7 @@ class TestInitializers:
         assert op.initializers == [value, op.initializers[1]]
 
     def test_of_something_else_are_an_error(self, op: Any) -> None:
-        with pytest.raises(RewriteError, match="Value is no tensor"):
+        with pytest.raises(RewriteError, match="Value is not a tensor"):
             op.initializer(typed("x"))
 
     def test_become_constant_nodes_where_there_are_none(self) -> None:

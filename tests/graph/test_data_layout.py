@@ -265,4 +265,4 @@ def test_the_command_line_shares_data_and_refuses_before_the_work(tmp_path, caps
     assert main(["-o", str(tmp_path / "other" / "out.onnx"), "--share-data", str(path), "cleanup"]) == 2
     assert "outside the folder of the model" in capsys.readouterr().err
     assert main(["--share-data", str(path), "cleanup"]) == 2
-    assert "--share-data goes with --output" in capsys.readouterr().err
+    assert "--share-data needs --output" in capsys.readouterr().err

@@ -346,7 +346,7 @@ def test_a_pipe_is_no_data_file(tmp_path):
     data = save(load(proto(a=weight())), path, external=True).data
     data.unlink()
     os.mkfifo(data)
-    with pytest.raises(ModelError, match="is no regular file"):
+    with pytest.raises(ModelError, match="is not a regular file"):
         load(path)
 
 

@@ -53,7 +53,7 @@ def test_takes_names_and_domains_of_a_definition(colour: Interface[str]):
 
 def test_refuses_two_answers(colour: Interface[str]):
     colour.attach({"Relu": "red"})
-    with pytest.raises(RegistrationError, match=r"'colour' of ai.onnx::Relu is there twice: 'red' and 'blue'"):
+    with pytest.raises(RegistrationError, match=r"'colour' of ai.onnx::Relu is attached twice: 'red' and 'blue'"):
         colour.attach({"Relu": "blue"})
     colour.attach({"Relu": "red"})
 

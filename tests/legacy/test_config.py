@@ -35,7 +35,7 @@ def test_pairs_of_providers_and_options():
     assert config.onnxruntime.providers == ("CPUExecutionProvider", "Other")
     assert config.onnxruntime.provider_options == [{}, {"device": 1}]
     assert notes == [
-        "onnxruntime.providers is written as for version 0.4; names go to providers, options to provider_options"
+        "onnxruntime.providers has the form of version 0.4; names go to providers, options to provider_options"
     ]
 
 
@@ -70,7 +70,7 @@ def test_letters_of_layouts_keep_the_interface():
 def test_modules_of_the_collection_are_not_imported():
     config, notes = read({"imports": ["onnx_passes.passes.imports.qonnx", "mine", "onnx_passes.passes.inline.qonnx"]})
     assert config.imports == ("mine",)
-    assert notes == ["imports is written as for version 0.4; passes of the collection need no import"]
+    assert notes == ["imports has the form of version 0.4; passes of the collection need no import"]
 
 
 def test_data_that_is_not_given():
@@ -95,7 +95,7 @@ def test_options_of_passes_have_the_names_of_now(section, name, options):
     expected = {"max_input": 1024, "dequantize": True} if options is None else options
     assert config.pass_options().get(name, {}) == expected
     assert notes
-    assert all("is written as for version 0.4; " in note for note in notes)
+    assert all("has the form of version 0.4; " in note for note in notes)
 
 
 def test_the_given_data_is_not_changed():

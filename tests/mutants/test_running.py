@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.__main__ import HERE
-from tests.mutants.running import Mutant, read, run
+from tests.mutants.random_changes import random_mutants
+from tests.mutants.running import Listed, Mutant, read, run
 
 LIST = """
 package = "sums"
@@ -60,7 +61,72 @@ def test_a_text_that_is_not_there_once_is_an_error(tmp_path: Path):
             Mutant("sums/adding.py", old, "b").source(tmp_path / "src")
 
 
+def test_a_text_is_followed_to_another_file(tmp_path: Path):
+    package(tmp_path)
+    root = tmp_path / "src"
+    (root / "sums" / "adding.py").rename(root / "sums" / "added.py")
+    mutant = Mutant("sums/adding.py", "a + b", "a - b")
+    assert mutant.path(root) == root / "sums" / "added.py"
+    assert "a - b" in mutant.source(root)
+
+
+CONSTANT = """
+LEAST: float = 2
+def least(a):
+    return max(a, LEAST)
+class Doubled:
+    by = 2
+    def of(self, a):
+        return [self.by * each for each in (lambda b: b)(a)]
+"""
+CHANGES = [
+    ("LEAST: float = 2", "LEAST: float = 1"),
+    ("max(a, LEAST)", "max(a, LEAST + 1)"),
+    ("by = 2", "by = 3"),
+    ("self.by * each", "self.by + each"),
+    ("lambda b: b", "lambda b: b[1:]"),
+]
+
+
+def test_constants_classes_and_nested_functions_are_replaced(tmp_path: Path):
+    package(tmp_path)
+    (tmp_path / "src" / "sums" / "least.py").write_text(CONSTANT)
+    tests = tmp_path / "test_least.py"
+    tests.write_text(
+        f"import sys\nsys.path.insert(0, {str(tmp_path / 'src')!r})\nfrom sums.least import *\n"
+        "def test_least():\n    assert least(1) == 2 and Doubled().of([3, 4]) == [6, 8]\n"
+    )
+    mutants = tuple(Mutant("sums/least.py", *change) for change in CHANGES)
+    result = run(Listed("sums", (str(tests),), mutants), jobs=2, root=tmp_path / "src")
+    assert not result.survivors
+
+
+def test_tests_that_fail_without_a_change_are_named_and_kill_nothing(tmp_path: Path):
+    listed = package(tmp_path)
+    (tmp_path / "test_adding.py").write_text("def test_add():\n    assert False\n")
+    result = run(read(listed), jobs=1, root=tmp_path / "src")
+    assert [name.rpartition("/")[2] for name in result.broken] == ["test_adding.py::test_add"]
+    assert result.killed == 0
+
+
+def test_random_changes_are_drawn_once_a_line_and_compile(tmp_path: Path):
+    package(tmp_path)
+    (tmp_path / "src" / "sums" / "least.py").write_text(CONSTANT)
+    drawn = random_mutants("sums", 10, 0, tmp_path / "src")
+    assert len(drawn) == 5
+    for mutant in drawn:
+        compile(mutant.source(tmp_path / "src"), mutant.file, "exec")
+    assert drawn == random_mutants("sums", 10, 0, tmp_path / "src")
+    assert drawn != random_mutants("sums", 10, 1, tmp_path / "src")
+
+
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_mutant_is_a_change_of_the_source(path: Path):
+    """Rewrite an entry that this names, or delete it if the code that it changed is gone."""
+    outdated: list[str] = []
     for mutant in read(path).mutants:
-        compile(mutant.source(), mutant.file, "exec")
+        try:
+            compile(mutant.source(), mutant.file, "exec")
+        except (SyntaxError, ValueError) as error:
+            outdated.append(str(error))
+    assert not outdated, f"{path.name}: {len(outdated)} entries no longer apply:\n" + "\n".join(outdated)

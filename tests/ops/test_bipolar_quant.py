@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.ops.bipolar_quant import BipolarQuant
+from onnx_passes.ops.quant import BipolarQuant
 from tests.ops.tools import assert_computes, one_node
 
 

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.col2im import Col2Im
 from onnx_passes.ops.expand import expand_nodes
-from onnx_passes.ops.im2col import Im2Col
+from onnx_passes.ops.im2col import Col2Im, Im2Col
 from tests.ops.tools import assert_computes, one_node, results
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.ops.families import family_of, key_of, operand_names
+from onnx_passes.ops.describe import family_of, key_of, operand_names
 
 
 @pytest.mark.parametrize(

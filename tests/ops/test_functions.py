@@ -7,11 +7,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.bipolar_quant import BipolarQuant
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.functions import MARK, Functions
 from onnx_passes.ops.multi_threshold import MultiThreshold
-from onnx_passes.ops.quant import Quant
+from onnx_passes.ops.quant import BipolarQuant, Quant
 from tests.ops.tools import one_node
 
 X = np.zeros((1, 3, 2, 2), np.float32)

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.debug_marker import DebugMarker
 from onnx_passes.ops.expand import expand_nodes
-from onnx_passes.ops.layout_converter import LayoutConverter
+from onnx_passes.ops.layout_converter import DebugMarker, LayoutConverter
 from tests.ops.tools import assert_computes, one_node
 
 X = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)

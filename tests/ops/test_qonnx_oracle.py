@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnx_passes.ops.bipolar_quant import BipolarQuant
 from onnx_passes.ops.definition import Definition
 from onnx_passes.ops.float_quant import FloatQuant
-from onnx_passes.ops.quant import Quant
+from onnx_passes.ops.quant import BipolarQuant, Quant
 from onnx_passes.ops.trunc import Trunc, TruncToBits
 from tests.ops.tools import assert_computes, one_node
 

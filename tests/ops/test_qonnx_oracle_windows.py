@@ -9,12 +9,11 @@ import onnx
 import pytest
 
 from onnx_passes.ops.channels_last import ChannelsLastBatchNormalization, ChannelsLastConv, ChannelsLastMaxPool
-from onnx_passes.ops.debug_marker import DebugMarker
 from onnx_passes.ops.definition import Definition
 from onnx_passes.ops.im2col import Im2Col
-from onnx_passes.ops.max_pool_nhwc import MaxPoolNHWC
+from onnx_passes.ops.layout_converter import DebugMarker
+from onnx_passes.ops.max_pool_nhwc import MaxPoolNHWC, QuantAvgPool2d
 from onnx_passes.ops.multi_threshold import MultiThreshold
-from onnx_passes.ops.quant_avg_pool2d import QuantAvgPool2d
 from onnx_passes.ops.xnor_popcount_matmul import XnorPopcountMatMul
 from tests.ops.test_multi_threshold import awkward_thresholds, near
 from tests.ops.tools import assert_computes, one_node

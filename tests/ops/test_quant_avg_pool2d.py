@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_passes.ops.quant_avg_pool2d import QuantAvgPool2d
+from onnx_passes.ops.max_pool_nhwc import QuantAvgPool2d
 from tests.ops.tools import assert_computes, one_node
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onnx_passes.numbers.rounding import round_numpy
 from onnx_passes.ops.quant import Quant
-from onnx_passes.ops.rounding import MODES, round_numpy
+from onnx_passes.ops.rounding import MODES
 from tests.ops.tools import assert_computes, assert_same, one_node
 
 NAN, INF = np.nan, np.inf

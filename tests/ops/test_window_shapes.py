@@ -16,14 +16,11 @@ from onnx_passes.ops.channels_last import (
     ChannelsLastConvTranspose,
     ChannelsLastMaxPool,
 )
-from onnx_passes.ops.col2im import Col2Im
-from onnx_passes.ops.debug_marker import DebugMarker
 from onnx_passes.ops.definition import Definition
-from onnx_passes.ops.im2col import Im2Col
-from onnx_passes.ops.layout_converter import LayoutConverter
-from onnx_passes.ops.max_pool_nhwc import MaxPoolNHWC
+from onnx_passes.ops.im2col import Col2Im, Im2Col
+from onnx_passes.ops.layout_converter import DebugMarker, LayoutConverter
+from onnx_passes.ops.max_pool_nhwc import MaxPoolNHWC, QuantAvgPool2d
 from onnx_passes.ops.multi_threshold import MultiThreshold
-from onnx_passes.ops.quant_avg_pool2d import QuantAvgPool2d
 from onnx_passes.ops.weighted_multi_threshold import WeightedMultiThreshold
 from onnx_passes.ops.xnor_popcount_matmul import XnorPopcountMatMul
 from tests.ops.tools import one_node, results

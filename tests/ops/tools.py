@@ -50,7 +50,7 @@ def one_node(
 
 def results(model: ir.Model, x: np.ndarray) -> dict[str, np.ndarray]:
     """Run in every way there is."""
-    from onnx_passes.ops.collection import definition_of
+    from onnx_passes.ops.definition import definition_of
 
     node = model.graph[0]
     definition = definition_of(node)

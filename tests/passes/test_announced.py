@@ -6,10 +6,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import apply
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.instruments import Limit
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.core.walk import all_nodes
-from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 CONSTANTS = f"""{HEAD} g (float[2] x) => (float[2] y) {{

@@ -39,7 +39,7 @@ def test_quantizers_that_qcdq_cannot_say_are_counted_by_kind_and_reason():
     assert found == [
         "3 Quant stay: 2 × it rounds by FLOOR, QuantizeLinear half to even; 1 × QuantizeLinear has no type of 12 bits",
         "1 BipolarQuant stays: one signed bit is -1 or 1, and QuantizeLinear has zero as well",
-        "what QuantizeLinear has no word for is written in other standard operators",
+        "quantizers that QuantizeLinear cannot express were lowered to other standard operators",
     ]
 
 
@@ -77,7 +77,7 @@ def test_parameters_that_are_inputs_with_a_default_are_no_obstacle():
 
 
 SOFTMAX = "com.microsoft.QLinearSoftmax <axis = -1, opset = 13>"
-SATURATES = "without VNNI, ONNX Runtime saturates sums of uint8 times int8: what it computes depends on the machine"
+SATURATES = "without VNNI, ONNX Runtime saturates sums of uint8 times int8: the result depends on the machine"
 BYTES = "float s = {0.5}, uint8 z = {0}, int8[2, 2] w = {127, 127, 127, 127}, int8 i = {0}"
 
 
@@ -88,14 +88,14 @@ BYTES = "float s = {0.5}, uint8 z = {0}, int8[2, 2] w = {127, 127, 127, 127}, in
             "convert-qcdq",
             graph("q = QuantizeLinear (x, c, z) y = DequantizeLinear (q, c, z)", BYTES, "float[2, 2] x, float c"),
             [
-                "1 QuantizeLinear stays: what it yields is not dequantized behind it",
+                "1 QuantizeLinear stays: its result is not dequantized",
                 "1 DequantizeLinear stays: the scale is not constant",
             ],
         ),
         (
             "convert-qcdq",
             graph("y = DequantizeLinear (a, s, z)", BYTES, "uint8[2, 2] a"),
-            ["1 DequantizeLinear stays: what is dequantized is neither constant nor was it quantized just before"],
+            ["1 DequantizeLinear stays: the input is neither constant nor quantized just before"],
         ),
         (
             "convert-qoperator",
@@ -105,7 +105,7 @@ BYTES = "float s = {0.5}, uint8 z = {0}, int8[2, 2] w = {127, 127, 127, 127}, in
                 "uint8[2, 2] a",
                 "uint8[2, 2] y",
             ),
-            ["1 QLinearSoftmax stays: no float operator is known that does the same"],
+            ["1 QLinearSoftmax stays: no equivalent float operator is known"],
         ),
         (
             "convert-integer-product",
@@ -127,7 +127,7 @@ BYTES = "float s = {0.5}, uint8 z = {0}, int8[2, 2] w = {127, 127, 127, 127}, in
         (
             "convert-rounding",
             graph("c = Clip (x, l, h) y = Round (c)", "float l = {-7.5}, float h = {7}"),
-            ["1 Round stays: a bound is no integer that floats hold"],
+            ["1 Round stays: a bound is not an integer that floats hold"],
         ),
     ],
 )
@@ -181,4 +181,4 @@ def test_the_same_note_is_shown_once(capsys: pytest.CaptureFixture[str]):
     text = graph("q = QuantizeLinear (x, c, z) y = DequantizeLinear (q, c, z)", BYTES, "float[2, 2] x, float c")
     result = onnx_passes.apply(quantized_model(text), "convert-qcdq, convert-qcdq")
     show_run(result.record)
-    assert capsys.readouterr().err.count("QuantizeLinear stays: what it yields") == 1
+    assert capsys.readouterr().err.count("QuantizeLinear stays: its result is not dequantized") == 1

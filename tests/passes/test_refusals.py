@@ -23,7 +23,7 @@ CASES = [
     ("eliminate-resize", 9, """g (float[1,1,2] x) => (float[1,1,4] y) <float[3] s = {1, 1, 2}> {
         y = Upsample (x, s)}""", "a scale is not known to be one"),
     ("fuse-bias", 18, """g (float[1,1,4] x, float[1] c) => (float[1,1,4] y) <float[1,1,1] w = {2}> {
-        v = Conv (x, w) y = Sub (v, c)}""", "what is added is not constant and finite"),
+        v = Conv (x, w) y = Sub (v, c)}""", "the summand is not constant and finite"),
     ("fuse-scale", 18, """g (float[1,1,4] x, float[1] c) => (float[1,1,4] y) <float[1,1,1] w = {2}> {
         m = Mul (x, c) y = Conv (m, w)}""", "the factor is not constant and finite"),
     ("fuse-rmsnorm", 23, """g (float[2,3] x, float[3] c) => (float[2,3] y) <float[3] w = {1, 2, 3}> {
@@ -48,9 +48,9 @@ CASES = [
     ("move-expand-down-rounding", 18, """g (float[1] x, float[3] z) => (float[3] y) <int64[1] s = {3}> {
         e = Expand (x, s) y = Max (e, z)}""", "an operand is not known to be a single element"),
     ("move-pad-down-rounding", 18, """g (float[2] x) => (float[3] y) <int64[2] p = {0, 1}, float one = {1}> {
-        e = Pad (x, p, one) y = Tanh (e)}""", "something else than zero is padded"),
+        e = Pad (x, p, one) y = Tanh (e)}""", "the padding is not zero"),
     ("move-reshape-down-rounding", 18, """g (float[4] x, float[2,2] z) => (float[2,2] y) <int64[2] s = {2, 2}> {
-        e = Reshape (x, s) y = Pow (e, z)}""", "an operand is not known to fit before the reshape"),
+        e = Reshape (x, s) y = Pow (e, z)}""", "an operand is not known to broadcast before the reshape"),
     ("move-transpose-down-rounding", 18, """g (float[2,3] x, float[3,2] z) => (float[3,2] y) {
         e = Transpose (x) y = Pow (e, z)}""", "an operand would have to be transposed"),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from onnx_passes import apply
 from onnx_passes.debug.bisect import bisect
 from onnx_passes.passes.eliminate import eliminate_common_subexpression
-from onnx_passes.passes.fold.evaluation import Evaluator
+from onnx_passes.passes.fold.evaluation import ConstantEvaluator
 from onnx_passes.passes.fold.vectors import Vectors
 from onnx_passes.verify.failure import Failure, PostconditionError
 
@@ -47,13 +47,13 @@ def plant_in_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plant_in_constants(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Evaluator.run
+    right = ConstantEvaluator.run
 
-    def wrong(self: Evaluator, nodes: Any, wanted: Any) -> dict[ir.Value, ir.TensorProtocol]:
+    def wrong(self: ConstantEvaluator, nodes: Any, wanted: Any) -> dict[ir.Value, ir.TensorProtocol]:
         results = right(self, nodes, wanted)
         return {v: ir.Tensor(t.numpy() * 2) if v.name == "b" else t for v, t in results.items()}
 
-    monkeypatch.setattr(Evaluator, "run", wrong)
+    monkeypatch.setattr(ConstantEvaluator, "run", wrong)
 
 
 @pytest.mark.parametrize("pipeline", ["fold-shapes", "fold-constants", "simplify"])

@@ -9,10 +9,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import Annotation, PassResult, RewriteRulePass, Transformation, apply, load, passes
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import ContractError
 from onnx_passes.verify.failure import Failure, PostconditionError
-from onnx_passes.verify.verification import Verification
 from tests.cli.conftest import clean_registry, run  # noqa: F401
 from tests.planted.faults_interface import (
     HOST,

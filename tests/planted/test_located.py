@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from onnx_passes.debug.bisect import bisect
+from onnx_passes.debug.judges import ByResults
 from onnx_passes.debug.reduce.interesting import fails_by_pipeline, usable_samples
 from onnx_passes.debug.reduce.reducer import reduce
-from onnx_passes.debug.result_judges import ByResults
 from onnx_passes.testing.fuzz import fuzz
 from tests.helpers.thorough import THOROUGH, some
 from tests.planted.faults import FAULTS, LOCATED
@@ -41,12 +41,19 @@ def in_turn(planted: list[Fault] | list[Tricky]) -> list[object]:
 
 @pytest.mark.parametrize("fault", LOCATED, ids=named)
 def test_bisection_finds_the_application(fault: Fault):
-    found = bisect(fault.model(), fault.pass_class, is_bad=ByResults(inputs=fault.samples))
+    # With NaN or infinity as inputs, applications before the planted one are wrong, too.
+    found = bisect(fault.model(), fault.pass_class, is_bad=ByResults(inputs=fault.samples, special=False))
     assert found.application == fault.culprit
     assert found.rule == (fault.rule or fault.pass_class.__name__)
     assert found.step == 1
     assert not found.suspects
     assert not found.drift
+
+
+def test_bisection_with_special_inputs_finds_the_first_application_that_they_show():
+    (fault,) = (fault for fault in LOCATED if fault.name == "NaN from within equals itself")
+    found = bisect(fault.model(), fault.pass_class)
+    assert (found.application, found.drift) == (1, "")
 
 
 @pytest.mark.parametrize("fault", [fault for fault in LOCATED if fault.culprit == 7], ids=named)

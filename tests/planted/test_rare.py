@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onnx_passes import apply
+from onnx_passes.check.verification import Verification
 from onnx_passes.verify.failure import PostconditionError
-from onnx_passes.verify.verification import Verification
 from tests.planted import rare_edges, rare_shapes, rare_specials
 from tests.planted.planting import Fault
 

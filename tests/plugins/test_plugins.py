@@ -8,16 +8,21 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
 import onnx_passes
 from onnx_passes import operators
-from onnx_passes.analysis.quantizers import quantizers_of
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.streamlined import streamlined
+from onnx_passes.analysis.support import quantizers_of
 from onnx_passes.graph.load import load
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.text import from_text
+from onnx_passes.numbers.surds import nearest
+from onnx_passes.ops.semantics.exact import evaluate
+from onnx_passes.proofs.equal import prove_equal
+from onnx_passes.proofs.proof import Proof
 from onnx_passes.testing.fuzz import fuzz_each
 from tests.plugins import product, ternary
 
@@ -63,6 +68,19 @@ def test_they_are_executed_as_defined(network: onnx.ModelProto):
     r = product.RowProduct().compute([h, v * np.array([[0.5], [0.25], [1], [2]], np.float32)], {})
     expected = q.compute([r + np.array([0.5, 1, 1.5, 2], np.float32), np.float32(0.5)], {})
     np.testing.assert_array_equal(y, expected)
+
+
+def test_exact_arithmetic_and_proofs_know_them_by_their_definitions(network: onnx.ModelProto):
+    model = onnx_passes.apply(network, "shape-inference", verify=False).model
+    x = np.array([[0.5, 0.6, -0.7], [0.25, -0.5, 3]], np.float32)
+    (expected,) = onnx_passes.run_model(network, {"x": x}).values()
+    np.testing.assert_array_equal(nearest(evaluate(model, {"x": x})["y"]), expected)
+    lowered = onnx_passes.apply(network, "inline-qonnx", verify=False).model
+    proof = prove_equal(model, lowered)
+    assert isinstance(proof, Proof), proof
+    changed = ir.from_proto(from_text(NETWORK.replace("float t = {0.5}", "float t = {0.75}"), "changed"))
+    changed = onnx_passes.apply(changed, "shape-inference", verify=False).model
+    assert not isinstance(prove_equal(model, changed), Proof)
 
 
 def test_they_are_streamlined_to_integers_and_verified(network: onnx.ModelProto):
@@ -146,7 +164,7 @@ class TestOnePlace:
     def test_of_limits(self):
         limit = r"= (2 ?\*\* ?24|1 ?<< ?24|2 ?\*\* ?53|1 ?<< ?53)\b"
         # There it is how many points are looked at, no limit of floats.
-        assert self.places(limit, but=("passes/thresholds/conversion.py",)) == ["datatypes/limits.py"]
+        assert self.places(limit, but=("passes/thresholds/conversion.py",)) == ["datatypes/base.py"]
 
     def test_of_what_is_a_quantizer(self):
         assert (

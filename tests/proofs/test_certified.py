@@ -6,7 +6,7 @@ import pytest
 
 from onnx_passes import apply
 from onnx_passes.graph.text import from_text
-from onnx_passes.proofs import lookup
+from onnx_passes.proofs import rule_certificate
 
 MODEL = """<ir_version: 10, opset_import: ["" : {opset}]>
 g ({type}{shape} x) => ({type}{shape} y) {{ n = Neg (x) y = Neg (n) }}
@@ -28,15 +28,15 @@ def test_in_the_domain() -> None:
 @pytest.mark.parametrize("outside", [{"shape": "[1,1,1,1,1,2]"}, {"opset": 12}])
 def test_outside_of_the_domain(outside: dict[str, object]) -> None:
     [proof] = proofs(**outside)  # pyright: ignore[reportArgumentType]
-    assert proof.level != "proved"
+    assert proof.level != "bits:proved"
 
 
 def test_changed_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "module_digest", lambda name: "changed")
-    monkeypatch.setattr(lookup, "sources_of", lambda pass_, rules: dict.fromkeys(rules, "changed"))
-    lookup._current.cache_clear()
+    monkeypatch.setattr(rule_certificate, "module_digest", lambda name: "changed")
+    monkeypatch.setattr(rule_certificate, "sources_of", lambda pass_, rules: dict.fromkeys(rules, "changed"))
+    rule_certificate._current.cache_clear()
     try:
         [proof] = proofs()
     finally:
-        lookup._current.cache_clear()
-    assert proof.level != "proved"
+        rule_certificate._current.cache_clear()
+    assert proof.level != "bits:proved"

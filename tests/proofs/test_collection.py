@@ -10,11 +10,10 @@ import pytest
 
 from onnx_passes.core.build import collect
 from onnx_passes.proofs.rule_certificate import all_certificates, certificates_of
-from onnx_passes.proofs.rule_sources import numbered, sources_of
+from onnx_passes.proofs.sources import numbered, sources_of
 from onnx_passes.report.evidence import evidence, laws_page
 from onnx_passes.testing.fuzz.targets import registered
-from onnx_passes.testing.prove.certify import certify, pass_of
-from onnx_passes.testing.prove.page import PAGE
+from onnx_passes.testing.prove.certify import PAGE, certify, pass_of
 
 ROOT = Path(__file__).parents[2]
 CHEAP = ("eliminate-transpose", "convert-sub", "absorb-not")
@@ -52,7 +51,7 @@ def test_every_rule_has_a_certificate_of_its_source() -> None:
 
 def test_page_of_laws_is_that_of_the_certificates() -> None:
     written = (ROOT / PAGE).read_text(encoding="utf-8")
-    assert written == laws_page(evidence()), "run python -m onnx_passes.testing.prove.page"
+    assert written == laws_page(evidence()), "run python -m onnx_passes.testing.prove.certify"
 
 
 @pytest.mark.parametrize("name", CHEAP)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import onnx_ir as ir
 import pytest
 
 from onnx_passes.api import apply
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.proofs.changed_parts import Comparison
+from onnx_passes.proofs.changed_fragments import Comparison
 from onnx_passes.proofs.equal import prove_equal
-from onnx_passes.proofs.model_certificate import certify, differences
+from onnx_passes.proofs.model_certificate import SECONDS, certify, differences
 from onnx_passes.proofs.proof import LEVELS, Assumption, Proof
 from tests.proofs.models import model, pair
 
@@ -245,3 +247,49 @@ def test_defaults_that_one_model_alone_lets_callers_override_are_an_assumption()
         assert "nobody overrides the defaults of 1 input ('w')" in str(found.to_json()["windows"])
     assert certify(before, model(text.format("", 3.0))).level == "refuted"
     assert certify(before, before).level == "proved"
+
+
+def test_products_of_equal_operands_are_not_evaluated():
+    text = "float[64,512] x, float[512,512] w => float[64,512] y, float[64,512] a"
+    first, second = pair(
+        text,
+        "a = Neg(x) n = Neg(a) m = Neg(n) p = MatMul(m, w) q = MatMul(p, w) y = Relu(q)",
+        "a = Neg(x) p = MatMul(a, w) q = MatMul(p, w) y = Relu(q)",
+    )
+    sized = [apply(each, "shape-inference", verify=False).model for each in (first, second)]
+    started = time.process_time()
+    found = certify(first, second, sized=(sized[0], sized[1]))
+    assert [(window.output, window.level) for window in found.windows] == [("m", "proved-here")]
+    assert time.process_time() - started < SECONDS["normal"]
+
+
+def test_products_of_other_operands_are_not_the_same():
+    before = "a = Neg(x) b = Neg(a) y = MatMul(b, w) z = MatMul(x, w)"
+    after = "a = Neg(x) y = MatMul(a, w) z = Neg(y)"
+    assert certify(*_models_of(before, after)).is_refuted
+
+
+def test_windows_that_grow_too_large_leave_those_that_were_decided():
+    """One pair differs and is never proved; the others are not drawn into its window."""
+    shared = " ".join(f"a{n} = Exp(s{n - 1}) s{n} = Neg(a{n})" for n in range(1, 5))
+    before = f"s0 = Neg(x) {shared} t = Mul(s4, s4) y = MatMul(t, w) u = Neg(s0) v = Neg(u) z = MatMul(v, w)"
+    after = f"s0 = Neg(x) {shared} t = Add(s4, s4) y = MatMul(t, w) z = MatMul(s0, w)"
+    found = certify(*_models_of(before, after))
+    levels = {window.output: window.level for window in found.windows}
+    assert levels.pop("v") == "proved-here"
+    assert set(levels.values()) <= {"refuted", "unproved"}
+    assert levels
+
+
+def _models_of(before: str, after: str):
+    models = pair(INTERFACE, before, after)
+    return [apply(each, "shape-inference", verify=False).model for each in models]
+
+
+def test_rounding_that_a_quantizer_amplifies_is_not_equal_in_reals():
+    body = (
+        "c = Constant <value_float = {scale}> () s = Mul(x, c) r = Floor(x) q = Mul(r, c) k = Ceil(q) y = MatMul(k, w)"
+    )
+    before, after = (f"{body.format(scale=scale)} z = MatMul(s, w)" for scale in ("1.0", "1.0000001"))
+    found = certify(*_models_of(before, after))
+    assert found.level in ("unproved", "refuted")

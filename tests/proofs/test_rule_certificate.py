@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from onnx_passes.core.build import collect
-from onnx_passes.proofs import lookup
 from onnx_passes.proofs import rule_certificate as room
-from onnx_passes.proofs.lookup import certificate_of
-from onnx_passes.proofs.rule_certificate import REALS, Domain, PassCertificates, RuleCertificate
-from onnx_passes.proofs.rule_sources import modules_of, numbered, sources_of
+from onnx_passes.proofs.rule_certificate import (
+    EDITED,
+    REALS,
+    Domain,
+    PassCertificates,
+    RuleCertificate,
+    certificate_of,
+)
+from onnx_passes.proofs.sources import modules_of, numbered, sources_of
 
 DOMAIN = Domain(("float", "int8"), (0, 1, 2, 4), (0, 1, 2, 3), ("one",), (18, 20, 21))
 PROVED = RuleCertificate("Twice", "Neg(Neg(x)) → x", "0123", "labelled run", 12, DOMAIN, ("nsz",))
@@ -62,11 +68,11 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         named = {name.replace("__", "#"): each for name, each in rules.items()}
         (tmp_path / f"{pass_name}.json").write_text(PassCertificates(pass_name, "z3", modules, named).to_text())
         room.certificates_of.cache_clear()
-        lookup._current.cache_clear()
+        room._current.cache_clear()
 
     yield write
     room.certificates_of.cache_clear()
-    lookup._current.cache_clear()
+    room._current.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["eliminate-double-transpose", "move-concat-up"])
@@ -98,3 +104,74 @@ def test_other_options_are_other_rules(write) -> None:
     write(pass_.name, modules_of(pass_, ["Conv"]), Conv=replace(PROVED, rule="Conv"))
     assert certificate_of(pass_, "Conv") == replace(PROVED, rule="Conv")
     assert certificate_of(other, "Conv") is None
+
+
+def test_a_further_law_of_a_name_is_not_covered(write, monkeypatch: pytest.MonkeyPatch) -> None:
+    [pass_] = collect("absorb-not")
+    law = pass_.laws[0]
+    sources = sources_of(pass_, [law.rule_name])
+    certificate = replace(PROVED, rule=law.rule_name, source=sources[law.rule_name])
+    monkeypatch.setattr(type(pass_), "laws", (law,))
+    write(pass_.name, {}, **{law.rule_name: certificate})
+    assert certificate_of(pass_, law.rule_name) == certificate
+    monkeypatch.setattr(type(pass_), "laws", (law, replace(law, commute=not law.commute)))
+    write(pass_.name, {}, **{law.rule_name: certificate})
+    assert certificate_of(pass_, law.rule_name) is None, "an application may be one of the other law"
+
+
+def test_one_stale_certificate_of_a_name_voids_them_all(write, monkeypatch: pytest.MonkeyPatch) -> None:
+    [pass_] = collect("absorb-not")
+    law = pass_.laws[0]
+    monkeypatch.setattr(type(pass_), "laws", (law, replace(law, commute=not law.commute)))
+    name = law.rule_name
+    sources = sources_of(pass_, [name, f"{name}#2"])
+    held = {each: replace(PROVED, rule=each, source=source) for each, source in sources.items()}
+    write(pass_.name, {}, **held)
+    assert certificate_of(pass_, name) is not None
+    write(pass_.name, {}, **{name: held[name], f"{name}#2": replace(held[f"{name}#2"], source="old")})
+    assert certificate_of(pass_, name) is None
+
+
+EDITS = (
+    ('"Neg(Neg(x)) → x"', '"Neg(x) → x"'),
+    ('"float", ', '"float", "float16", '),
+    ('"labelled run"', '"congruence"'),
+    ('"missing": "a lemma"', '"method": "congruence"'),
+    ('"0123"', '"4567"'),
+    ('"instances": 12', '"instances": 13'),
+    ('"a": "2"', '"a": "3"'),
+    ('"seal": "', '"seal": "0'),
+)
+
+
+@pytest.mark.parametrize(("old", "new"), EDITS)
+def test_a_file_that_was_edited_is_refused(old: str, new: str) -> None:
+    text = PassCertificates("some-pass", "z3", {"b": "1", "a": "2"}, {"Twice": PROVED, "Other": LACKING}).to_text()
+    assert text.count(old) == 1
+    held = PassCertificates.from_text("some-pass", text.replace(old, new))
+    for certificate in held.rules.values():
+        assert certificate.level == "edited"
+        assert certificate.proof() is None
+        assert certificate.lacks == EDITED
+    other = PassCertificates.from_text("other-pass", text)
+    assert {each.level for each in other.rules.values()} == {"edited"}, "the file of another pass"
+    plain = json.dumps(json.loads(text))
+    assert not any(each.void for each in PassCertificates.from_text("some-pass", plain).rules.values())
+
+
+def test_runs_refuse_a_file_that_was_edited(write, tmp_path: Path) -> None:
+    [pass_] = collect("eliminate-transpose")
+    rule = pass_.compile().rules[0].name
+    held = replace(PROVED, rule=rule, source=sources_of(pass_, [rule])[rule])
+    write(pass_.name, modules_of(pass_, [rule]), **{rule: held})
+    assert certificate_of(pass_, rule) == held
+    path = tmp_path / f"{pass_.name}.json"
+    path.write_text(path.read_text().replace('"opsets": [18, 20, 21]', '"opsets": [1, 18, 20, 21]'))
+    room.certificates_of.cache_clear()
+    room._current.cache_clear()
+    assert certificate_of(pass_, rule) is None
+
+
+def test_certificates_are_found_in_a_checkout() -> None:
+    assert Path(__file__).parents[2] / "certificates" == room.FOLDER
+    assert len(room.certified_passes()) > 100

@@ -8,8 +8,7 @@ import pytest
 from onnx_passes.graph.text import from_text
 from onnx_passes.proofs.equal import prove_equal
 from onnx_passes.proofs.proof import Proof
-from onnx_passes.proofs.under_flags import prove_under_flags
-from onnx_passes.proofs.unfolded import prove_unfolded
+from onnx_passes.proofs.under_flags import prove_under_flags, prove_unfolded
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 

@@ -8,8 +8,9 @@ from rich.console import Console
 
 from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.records import ModelSize, RuleRecord, RunRecord, Status, StepRecord
+from onnx_passes.core.text import size_text
 from onnx_passes.report.failed import ShowFailedRun
-from onnx_passes.report.tables import show_run, signed, size_text
+from onnx_passes.report.tables import show_run, signed
 
 
 def shown(record: RunRecord, *, width: int = 140, **kwargs: bool) -> str:

@@ -223,6 +223,16 @@ class TestBehaviour:
         rewrite(parse(CHAIN), [from_onnxscript(Stateful.rule())])
         assert calls == ["setup", "rewrite", "cleanup"]
 
+    def test_domains_may_be_matched_by_their_beginning(self) -> None:
+        def elu(op: Any, x: Any) -> Any:
+            return pattern.torch_module_op.Elu(op.Relu(x))
+
+        header = '<ir_version: 10, opset_import: ["": 20, "pkg.torch.nn": 1]>\n'
+        model = parse("g (float[2] x) => (float[2] y) { t = Relu(x) y = pkg.torch.nn.Elu(t) }", header)
+        rule = pattern.RewriteRule(elu, lambda op, x: op.Abs(x))
+        assert rewrite(model, [from_onnxscript(rule)]) == 1
+        assert [node.op_type for node in model.graph] == ["Abs"]
+
     def test_reasons_of_match_results_are_counted(self) -> None:
         class Reluctant(RemoveDoubleNeg):
             def check(self, context: Any, x: ir.Value) -> pattern.MatchResult:

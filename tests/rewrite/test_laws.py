@@ -48,7 +48,7 @@ def nodes(one: Law, text: str, *, opset: int = 20) -> list[str]:
         if value.dtype
     }
     expected = run(model, feeds)
-    rewrite(model, [one.rule()], Context())
+    rewrite(model, [one.compiled], Context())
     for result, wanted in zip(run(model, feeds), expected, strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
     return [node.op_type for node in model.graph]
@@ -56,7 +56,7 @@ def nodes(one: Law, text: str, *, opset: int = 20) -> list[str]:
 
 def reasons(one: Law, text: str, *, opset: int = 20) -> list[str]:
     model, found = model_of(text, opset=opset), list[str]()
-    rule = one.rule()
+    rule = one.compiled
     for node in model.graph:
         if node.op_type == rule.roots[0].op_type:
             rule.find(model, model.graph, node, refused=found.append)
@@ -113,7 +113,7 @@ def test_attribute_that_a_function_gets_from_its_caller_is_refused():
     node = ir.Node("", "HardSigmoid", [ir.Value(name="x")], [ir.RefAttr("alpha", "alpha", ir.AttributeType.FLOAT)])
     graph = ir.Graph(node.inputs, node.outputs, nodes=[node], opset_imports={"": 20})
     found: list[str] = []
-    line.rule().find(ir.Model(graph, ir_version=9), graph, node, refused=found.append)
+    line.compiled.find(ir.Model(graph, ir_version=9), graph, node, refused=found.append)
     assert found == ["attribute 'alpha' is a parameter of a function"]
 
 
@@ -160,7 +160,7 @@ def test_condition_that_does_not_hold_gives_its_reason(condition: When, reason: 
     ],
 )
 def test_what_a_condition_demands_is_known_to_the_rule(condition: str, constants: set[str], since: int):
-    rule = law("x + c → x", When(condition)).rule()
+    rule = law("x + c → x", When(condition)).compiled
     assert (rule.constants, rule.since) == (constants, since)
 
 
@@ -171,7 +171,7 @@ def test_nodes_that_cannot_fulfil_a_demand_are_not_tried(commute: bool):
         s = Add (a, b) t = Add (s, zero) u = Add (zero, t) y = Neg (u)
     }""")
     context = Context(record := StepRecord(1, "step", "step", "requested"))
-    assert rewrite(model, [one.rule()], context, thorough=False) == (2 if commute else 1)
+    assert rewrite(model, [one.compiled], context, thorough=False) == (2 if commute else 1)
     assert [node.op_type for node in model.graph] == ["Add", "Neg"] if commute else ["Add", "Add", "Neg"]
     assert record.rules[0].refused == {}
 
@@ -180,15 +180,15 @@ def test_rule_that_needs_a_later_opset_is_not_tried_but_gives_its_reason_when_as
     one = law("Neg(x) → Neg(x)", When("opset >= 18", "too early"))
     model = model_of("g (float[4] x) => (float[4] y) { y = Neg (x) }", opset=17)
     context = Context(record := StepRecord(1, "step", "step", "requested"))
-    assert rewrite(model, [one.rule()], context, thorough=False) == 0
+    assert rewrite(model, [one.compiled], context, thorough=False) == 0
     assert record.rules[0].tried == 0
-    assert rewrite(model, [one.rule()], context) == 0
+    assert rewrite(model, [one.compiled], context) == 0
     assert record.rules[1].refused == {"too early": 1}
 
 
 def test_refusal_says_where():
     model, partial = model_of("g (double[4] x) => (double[4] z) {z = Neg (x)}"), Partial()
-    rule = law("Neg(x) → x", When("is_single(x)", "no")).rule()
+    rule = law("Neg(x) → x", When("is_single(x)", "no")).compiled
     assert rule.find(model, model.graph, model.graph[0], refused=lambda reason: None, partial=partial) is None
     assert partial.at is model.graph.inputs[0]
 
@@ -218,7 +218,7 @@ def test_refusal_says_where():
 def test_text_that_means_nothing_is_an_error_that_shows_it(text: str, when: tuple[str, ...], what: str, hint: str):
     wrong = law(text, *map(When, when), name="Wrong")
     with pytest.raises(RegistrationError) as caught:
-        wrong.rule()
+        _ = wrong.compiled
     error = caught.value
     assert error.what.startswith(f"law 'Wrong: {text}")
     assert what in error.what
@@ -233,10 +233,10 @@ def test_law_prints_as_it_is_written():
 
 
 def test_rule_is_named_after_the_outermost_operator_and_shows_its_line():
-    rule = law("x - y → x + -y").rule()
+    rule = law("x - y → x + -y").compiled
     assert rule.name == "Sub"
     assert rule.source.startswith(f"{__file__}:")
-    assert law("x - y → x + -y", name="Other").rule().name == "Other"
+    assert law("x - y → x + -y", name="Other").compiled.name == "Other"
 
 
 def test_pass_without_laws_is_not_registered():
@@ -287,7 +287,7 @@ def test_several_results_have_names():
     one = law("y, mask = Dropout(x) → negation(x)")
     with pytest.raises(Exception, match="1 values for the 2"):
         nodes(one, "g (float[4] x) => (float[4] z, bool[4] m) {z, m = Dropout (x)}")
-    assert "mask" in one.rule().pattern.outputs[1].name
+    assert "mask" in one.compiled.pattern.outputs[1].name
 
 
 def test_text_of_a_law_names_operators_that_may_stand_in_the_same_place():

@@ -11,11 +11,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from onnxscript.rewriter import pattern
-from onnxscript.rewriter.pattern import ANY_VALUE, AttrVar, Constant, OrValue, Var
+from onnxscript.rewriter.pattern import AttrVar, Constant
 
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.rewrite.driver import rewrite
 from onnx_passes.rewrite.match import Partial
+from onnx_passes.rewrite.patterns import ANY_VALUE, OrValue, PrefixPattern, Var
 from onnx_passes.rewrite.refusal import no
 from tests.rewrite.support import Watch, apply, node_of, operators, parse, rule
 
@@ -342,7 +343,7 @@ class TestConstants:
 class TestAlternatives:
     @staticmethod
     def dispatched(op: Any, x: Any) -> Any:
-        """Alternatives of different operators: onnxscript makes a table of them."""
+        """Alternatives of different operators, of which onnxscript makes a table."""
         either = OrValue([op.Relu(x), op.Abs(x)], name="inner", tag_var="tag", tag_values=["relu", "abs"])
         return op.Neg(either)
 
@@ -453,6 +454,15 @@ class TestAlternatives:
             {"x": "x", "lo": None, "tag": 0},
             {"x": "x", "lo": "e", "tag": 1},
         ]
+
+
+class TestAlternativesOfOnnxscript(TestAlternatives):
+    """The same with the classes of onnxscript for the parts of a pattern."""
+
+    @pytest.fixture(autouse=True)
+    def _theirs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("ANY_VALUE", "OrValue", "Var"):
+            monkeypatch.setitem(globals(), name, getattr(pattern, name))
 
 
 class TestChecks:
@@ -669,9 +679,10 @@ class TestOperators:
     def test_prefix_of_the_domain(self) -> None:
         header = '<ir_version: 10, opset_import: ["": 20, "pkg.torch.nn": 1]>\n'
         model = parse("g (float[2] x) => (float[2] out) { t = Relu(x) out = pkg.torch.nn.Elu<alpha = 2.0>(t) }", header)
-        [found] = matches(model, lambda op, x, alpha: pattern.torch_module_op.Elu(op.Relu(x), alpha=alpha))
+        torch = PrefixPattern("pkg.torch")
+        [found] = matches(model, lambda op, x, alpha: op.Elu(op.Relu(x), alpha=alpha, _domain=torch))
         assert (found["x"], found["alpha"].as_float()) == ("x", 2.0)
-        assert matches(model, lambda op, x: pattern.torch_module_op.Relu(x)) == []
+        assert matches(model, lambda op, x: op.Relu(x, _domain=torch)) == []
 
 
 class TestCommutativity:

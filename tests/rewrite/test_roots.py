@@ -9,14 +9,14 @@ import pytest
 from onnxscript.rewriter.pattern import ANY_VALUE
 
 from onnx_passes.rewrite.patterns import build_pattern
-from onnx_passes.rewrite.roots import find_roots, order_roots
+from onnx_passes.rewrite.rule import find_roots, order_roots
 
 
 def links(function: Callable[..., Any], first: int = 0) -> list[tuple[str, str | None, list[str]]]:
     """Return for each further root its operator, the value that leads there and the operators on the way."""
     roots = find_roots(build_pattern(function, "rule"))
     return [
-        (link.root.op_type, None if link.start is None else str(link.start), [node.op_type for node in link.way])
+        (link.root.op_type, None if link.start is None else link.start.name, [node.op_type for node in link.way])
         for link in order_roots(roots, first)
     ]
 

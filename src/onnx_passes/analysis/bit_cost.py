@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.amounts import UnknownSizeError, size, total
-from onnx_passes.analysis.formulas import work_of
+from onnx_passes.analysis.formulas import UnknownSizeError, size, total, work_of
 from onnx_passes.core.plain import plain
 from onnx_passes.datatypes import DataType
 from onnx_passes.graph.constants import constant

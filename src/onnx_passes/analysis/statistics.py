@@ -9,7 +9,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.core.plain import plain
-from onnx_passes.core.walk import all_nodes, nested_graphs
+from onnx_passes.graph.edits import used_values
 from onnx_passes.graph.wording import name_of
 
 
@@ -69,10 +69,7 @@ def statistics_of(model: ir.Model) -> GraphStatistics:
 
 def _reads(node: ir.Node) -> list[ir.Value]:
     """List the activations that a node reads, also those that its bodies take from outside, each once."""
-    found = dict.fromkeys(value for value in node.inputs if value is not None)
-    for graph in nested_graphs(node):
-        taken = (value for inner in all_nodes(graph) for value in inner.inputs if value is not None)
-        found.update(dict.fromkeys(value for value in (*taken, *graph.outputs) if value.graph is node.graph))
+    found = dict.fromkeys(value for value in used_values(node) if value is not None)
     return [value for value in found if not _is_constant(value)]
 
 

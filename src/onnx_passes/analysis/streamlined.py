@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.amounts import UnknownSizeError, nominal
-from onnx_passes.analysis.formulas import work_of
+from onnx_passes.analysis.formulas import UnknownSizeError, nominal, work_of
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range, bits_for
 from onnx_passes.analysis.ranges.rounding import exact_up_to
@@ -17,7 +16,7 @@ from onnx_passes.analysis.sums import Bounds, largest_norm, sums_within, terms_o
 from onnx_passes.core.plain import plain
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.datatypes.integers import IntegerType
-from onnx_passes.datatypes.smallest import smallest_for
+from onnx_passes.datatypes.ranges import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.graph.wording import name_of, operator_name

@@ -1,1 +1,1 @@
-"""Integer networks as backends want them: layers in order, with their integers, types and ranges."""
+"""Integer networks for backends: layers in order, with their integers, types and ranges."""

@@ -14,13 +14,13 @@ from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.schemas import default_attribute, schema_of
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.wording import attribute_text
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 
 _PLAIN = frozenset({"INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS"})
 
 
 def attributes_of(node: ir.Node, version: int) -> Mapping[str, Attribute]:
-    """Return the attributes of a node, with defaults filled in and the padding of windows in numbers."""
+    """Return the attributes of a node, with defaults filled in and explicit padding of windows."""
     given = {name: _value(attribute) for name, attribute in node.attributes.items()}
     return MappingProxyType(_defaults(node, version) | given | _windows(node))
 

@@ -1,4 +1,4 @@
-"""Integer networks in files: ``network.json`` says what there is, ``arrays.npz`` holds the numbers.
+"""Integer networks in files: ``network.json`` describes the layers, ``arrays.npz`` holds the numbers.
 
 ``network.json``, version 1::
 
@@ -11,8 +11,8 @@
                  "outputs": ["conv1"], "attributes": {"strides": [1, 1]}, "accumulator": "INT18",
                  "accumulator_container": "int32_t", "reason": ""}]}
 
-``values``, ``lows`` and ``highs`` name arrays of ``arrays.npz``; bounds that are the same for all elements have none.
-An end that is open is null. Readers skip keys that they do not know; what a version has keeps its meaning.
+``values``, ``lows`` and ``highs`` name arrays of ``arrays.npz``; bounds that are equal for all elements have none.
+An open end is null. Readers skip unknown keys; the semantics of a version never changes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _AGAIN = "export the layers again"
 
 
 def described(network: IntegerNetwork) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return what the two files of a network hold."""
+    """Return the contents of the two files of a network."""
     arrays: dict[str, np.ndarray] = {}
 
     def stored(array: np.ndarray) -> str:
@@ -83,7 +83,7 @@ def described(network: IntegerNetwork) -> tuple[dict[str, Any], dict[str, np.nda
 
 
 def write_network(network: IntegerNetwork, folder: Path) -> None:
-    """Write both files to a new folder, or in place of a network that was written before. Raises UsageError."""
+    """Write both files to a new folder, or replace a network written earlier. Raises UsageError."""
     require_place(folder)
     data, arrays = described(network)
     fresh = folder.with_name(f".{folder.name[:200]}.{secrets.token_hex(6)}.tmp")
@@ -105,9 +105,9 @@ def write_network(network: IntegerNetwork, folder: Path) -> None:
 
 
 def require_place(folder: Path) -> None:
-    """Refuse a place that is no folder, that has no folder above it, or whose folder holds something else."""
+    """Refuse a path that is not a folder, lacks a parent folder, or is a folder with other contents."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError("this is no folder", where=str(folder), hint="name a new one")
+        raise UsageError("this is not a folder", where=str(folder), hint="name a new one")
     if not folder.parent.is_dir():
         raise UsageError("the folder above it does not exist", where=str(folder), hint="create it first")
     if folder.is_dir() and {path.name for path in folder.iterdir()} - {DESCRIPTION, ARRAYS}:
@@ -115,26 +115,28 @@ def require_place(folder: Path) -> None:
 
 
 def read_network(folder: Path) -> IntegerNetwork:
-    """Read a network that was written before. Raises UsageError for files that hold none."""
+    """Read a network. Raises UsageError if the files hold none."""
     place = folder / DESCRIPTION
     try:
         data: Any = json.loads(place.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror or error}", where=str(place)) from error
     except ValueError as error:
-        raise UsageError(f"this is no JSON ({error})", where=str(place), hint=_AGAIN) from error
+        raise UsageError(f"this is not JSON ({error})", where=str(place), hint=_AGAIN) from error
     found = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     if found.get("format") != FORMAT:
-        raise UsageError("these are no layers of a network", where=str(place), hint=f"the format is '{FORMAT}'")
+        raise UsageError("this is not a layers file", where=str(place), hint=f"expected the format '{FORMAT}'")
     if found.get("version") != VERSION:
         raise UsageError(f"this is version {found.get('version')}, not {VERSION}", where=str(place), hint=_AGAIN)
     arrays = read_numpy(folder / ARRAYS)
     if isinstance(arrays, np.ndarray):
-        raise UsageError("this is one array, not those of a network by name", where=str(folder / ARRAYS), hint=_AGAIN)
+        raise UsageError(
+            "this file holds a single array, not the named arrays of a network", where=str(folder / ARRAYS), hint=_AGAIN
+        )
     try:
         return _restored(found, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"this is no whole network ({error!r})", where=str(place), hint=_AGAIN) from error
+        raise UsageError(f"this network is incomplete ({error!r})", where=str(place), hint=_AGAIN) from error
 
 
 def _restored(data: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> IntegerNetwork:

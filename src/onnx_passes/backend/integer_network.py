@@ -7,16 +7,18 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.quantizers import quantizers_of
 from onnx_passes.analysis.streamlined import behind_quantizers, streamlined
 from onnx_passes.analysis.sums import sums_between
+from onnx_passes.analysis.support import quantizers_of
 from onnx_passes.api import apply
 from onnx_passes.backend.attributes import attributes_of
 from onnx_passes.backend.network import WITH_BIAS, IntegerNetwork, Kind, Layer, Tensor
 from onnx_passes.backend.tensors import Tensors
-from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
+from onnx_passes.check.verification import Verification
+from onnx_passes.core.walk import holds_graphs
 from onnx_passes.datatypes import DataType, smallest_for
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.constants import constant, is_constant_node
+from onnx_passes.graph.edits import used_values
 from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.traits import traits_of
@@ -25,7 +27,6 @@ from onnx_passes.ops.quantizing import CountingThresholds, is_quantizer, quantiz
 from onnx_passes.passes.datatypes.inference import operands
 from onnx_passes.passes.export.thresholds import StepFunction, step_function
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of
-from onnx_passes.verify.verification import Verification
 
 _PREPARED = "inline-functions, lift-constants, shape-inference"
 _KINDS: dict[str, Kind] = {
@@ -34,7 +35,7 @@ _KINDS: dict[str, Kind] = {
     "Resize": "movement",
     **dict.fromkeys(("Shape", "Size"), "shape"),
 }
-"""Kinds that are finer than what operators have in common; integers that are resized are moved."""
+"""Kinds that are finer than the traits of operators; resized integers count as moved."""
 _BEFORE = "no integers reach it: it comes before the first quantizer; quantize the input of the network"
 _AFTER = "no quantizer follows: it makes floats for the outputs of the network"
 _NO_LEVELS = "its levels are no integers; quantize to integers"
@@ -43,11 +44,11 @@ _NO_LEVELS = "its levels are no integers; quantize to integers"
 def integer_network(
     source: Source, *, streamline: bool | None = None, verify: bool | Verification = True
 ) -> IntegerNetwork:
-    """Return the layers of a network, with integers, types and ranges, as a backend needs them.
+    """Return the layers of a network, with integers, types and ranges, for a backend.
 
-    A model that has quantizers other than thresholds is streamlined first, on a copy and verified, as
-    ``apply(model, "streamline")`` does it; ``streamline`` says whether, where that is not wanted or wanted in any case.
-    No node is left out: what cannot be computed on integers is a layer of kind ``float`` that says why.
+    A model with other quantizers than thresholds is streamlined first, on a verified copy, as by
+    ``apply(model, "streamline")``; ``streamline`` forces or prevents that. No node is left out: nodes that cannot be
+    computed on integers are layers of kind ``float`` with a reason.
     """
     model = load(source)
     wanted = _has_scales(model) if streamline is None else streamline
@@ -56,7 +57,7 @@ def integer_network(
 
 
 def _has_scales(model: ir.Model) -> bool:
-    """Tell whether a model has functions, or quantizers that streamlining would have turned into thresholds."""
+    """Return whether a model has functions, or quantizers that streamlining would convert to thresholds."""
     kinds = (kind.operator for kind in quantizers_of(model))
     return bool(model.functions) or any(not kind.endswith("MultiThreshold") for kind in kinds)
 
@@ -77,7 +78,7 @@ class _Reader:
         inputs = tuple(self.tensors.of(value) for value in graph.inputs if not value.is_initializer())
         for value in graph.outputs:
             if constant(value) is not None:
-                # An output keeps its name, whatever else is made of the constant.
+                # An output keeps its name, even if it is a constant.
                 self.tensors.of(value)
         layers = tuple(self._layers())
         return IntegerNetwork(graph.name or "", inputs, tuple(map(self.tensors.of, graph.outputs)), layers, self.model)
@@ -85,7 +86,7 @@ class _Reader:
     def _layers(self) -> Iterator[Layer]:
         taken: set[ir.Node] = set()
         for node in self.model.graph:
-            if node in taken or (node.op_type == "Constant" and not node.domain):
+            if node in taken or is_constant_node(node):
                 continue
             found = step_function(node) if isinstance(quantizer_of(node), CountingThresholds) else ""
             kind = self._kind(node, found)
@@ -115,7 +116,7 @@ class _Reader:
         return "scale" if self._is_scale(node, data) else "float"
 
     def _is_scale(self, node: ir.Node, data: list[ir.Value]) -> bool:
-        """Tell whether a node makes floats of integers, or of what was integers before it was rounded to floats."""
+        """Return whether a node turns integers, or rounded integers, into floats."""
         moving = [value for value in data if constant(value) is None]
         if node.op_type not in ("Mul", "Add") or node.domain or len(moving) != 1 or len(data) != 2:
             return False
@@ -125,7 +126,8 @@ class _Reader:
     def _plain(self, node: ir.Node, kind: Kind) -> Layer:
         name, is_integer = self._name(node), kind not in ("quantize", "float")
         data = operands(node)
-        given = [*node.inputs, *_captured(node)]
+        captured = {value for value in used_values(node)[len(node.inputs) :] if value is not None}
+        given = [*node.inputs, *sorted(captured, key=lambda value: value.name or "")]
         inputs = [
             None if value is None else self.tensors.of(value, small=is_integer and value in data) for value in given
         ]
@@ -146,7 +148,7 @@ class _Reader:
         assert x is not None
         source, thresholds = self.tensors.of(x), found.thresholds
         if source.is_integer:
-            # What lies outside of the range is reached always, or never.
+            # Thresholds outside the range are always reached, or never.
             low, high = source.bounds
             thresholds = np.clip(np.ceil(thresholds), low, high + 1).astype(np.int64)
         axes = rank(x) or 0
@@ -165,7 +167,7 @@ class _Reader:
         )
 
     def _scale(self, node: ir.Node) -> Layer:
-        """Take a product with the sum behind it for one layer."""
+        """Merge a product and the sum after it into one layer."""
         nodes = [node]
         users = list(node.outputs[0].consumers())
         if node.op_type == "Mul" and len(users) == 1 and not node.outputs[0].is_graph_output():
@@ -184,7 +186,7 @@ class _Reader:
     def _accumulator(self, node: ir.Node) -> DataType | None:
         has_bias = node.op_type in WITH_BIAS and len(node.inputs) > 2
         bias = self.tensors.bounds(node.inputs[2]) if has_bias else (0, 0)
-        # Others subtract zero points first, or count bits.
+        # Other operators subtract zero points first, or count bits.
         is_plain = not node.domain and not node.op_type.endswith("Integer")
         sums = sums_between(node, self.tensors.bounds) if is_plain else None
         if sums is None or bias is None:
@@ -211,15 +213,3 @@ class _Reader:
             name, number = f"{wanted}_{number}", number + 1
         self.names.add(name)
         return name
-
-
-def _captured(node: ir.Node) -> Iterator[ir.Value]:
-    """Yield what the bodies of a node take from outside."""
-    found = {
-        value
-        for body in nested_graphs(node)
-        for inner in all_nodes(body)
-        for value in inner.inputs
-        if value is not None and value.graph is node.graph
-    }
-    yield from sorted(found, key=lambda value: value.name or "")

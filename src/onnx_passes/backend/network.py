@@ -1,4 +1,4 @@
-"""An integer network: layers in order, the tensors between them, and the constants that they hold."""
+"""An integer network: layers in order, the tensors between them, and their constants."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ Kind = Literal[
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
 WITH_BIAS = ("Conv", "ConvTranspose", "Gemm")
-"""Products with a third operand that is added."""
+"""Products whose third operand is a bias."""
 Attribute = int | float | str | tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tensor:
-    """What goes from layer to layer, or a constant that a layer holds.
+    """A value between layers, or a constant of a layer.
 
-    ``shape`` has names for dynamic dimensions, and is ``None`` where not even the number of axes is known. ``type`` is
-    the smallest data type of its numbers, of any width, ``container`` the smallest type of C for it. ``low`` and
-    ``high`` bound the numbers: integers, or floats where the type is no integer; one number, or as many axes as the
-    tensor has, of size 1 along which bounds are the same, so that those of channels are ``[1, C, 1, 1]``.
-    ``source`` is the layer that computes it: empty for inputs and constants. Constants have their ``values``, integers
-    in the container.
+    ``shape`` has names for dynamic dimensions, and is ``None`` if the rank is unknown. ``type`` is the smallest data
+    type of its numbers, of any width, ``container`` the smallest C type for it. ``low`` and ``high`` bound the numbers:
+    integers, or floats if the type is not an integer; one number, or an array of the rank of the tensor, with size 1
+    along axes on which bounds are equal, so that those of channels are ``[1, C, 1, 1]``. ``source`` is the layer that
+    computes it: empty for inputs and constants. Constants have their ``values``, integers in the container.
     """
 
     name: str
@@ -47,7 +46,7 @@ class Tensor:
     values: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        """Let nobody change numbers that the model may hold, too."""
+        """Make the arrays read-only, as the model may hold them, too."""
         for name in ("low", "high", "values"):
             array: np.ndarray | None = getattr(self, name)
             if array is not None:
@@ -57,17 +56,17 @@ class Tensor:
 
     @property
     def is_integer(self) -> bool:
-        """Tell whether it holds integers."""
+        """Return whether the tensor holds integers."""
         return self.type.is_integer
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Return the least and the greatest number of all elements, as integers where it holds integers."""
+        """Return the smallest and the largest number of all elements, as integers if it holds integers."""
         return self.low.min().item(), self.high.max().item()
 
     @property
     def range_text(self) -> str:
-        """Return the bounds as people read them."""
+        """Return the bounds as text."""
         return " … ".join(f"{end:,}" if isinstance(end, int) else f"{end:.4g}" for end in self.bounds)
 
     def __eq__(self, other: object) -> bool:
@@ -86,10 +85,10 @@ class Tensor:
 
 @dataclass(frozen=True, repr=False)
 class Layer:
-    """One step of a network; kinds other than ``quantize``, ``scale`` and ``float`` compute on integers alone.
+    """One step of a network; all kinds except ``quantize``, ``scale`` and ``float`` compute on integers only.
 
     ``product``      MatMul, Gemm, Conv, ConvTranspose, Einsum: inputs ``x``, ``weight``, and ``bias`` if there is one;
-                     ``accumulator`` holds every sum on the way, in whatever order; the type of the output is enough
+                     ``accumulator`` holds every partial sum, in any order; the type of the output is enough
                      where arithmetic wraps around
     ``threshold``    ``levels[..., k]`` where ``x``, integers or floats, has reached (``>=``) k of the thresholds, which
                      ascend: inputs ``x``, ``thresholds``, ``levels``; the axes but the last broadcast against x
@@ -102,11 +101,11 @@ class Layer:
     ``scale``        integers to floats, ``x * scale + bias``: inputs ``x``, ``scale``, ``bias``, of which one may be
                      missing; the product is rounded before the sum
     ``other``        operators on integers that belong to none of these
-    ``float``        what computes in floats; ``reason`` says why
+    ``float``        computes in floats; ``reason`` is the reason
 
-    ``operator`` and ``attributes`` are those of ONNX, with defaults filled in and padding in numbers. ``inputs`` are in
-    the order of the operator, ``None`` where one is left out. ``nodes`` are those of the model that the layer is read
-    from, empty for a network that was loaded.
+    ``operator`` and ``attributes`` are those of ONNX, with defaults filled in and explicit padding. ``inputs`` are in
+    the order of the operator, ``None`` if omitted. ``nodes`` are the model nodes of the layer, empty for a loaded
+    network.
     """
 
     name: str
@@ -121,18 +120,18 @@ class Layer:
 
     @property
     def is_float(self) -> bool:
-        """Tell whether it computes in floats."""
+        """Return whether the layer computes in floats."""
         return self.kind == "float"
 
     @property
     def weight(self) -> Tensor | None:
-        """Return the constant operand of a product: the second, or the first one."""
+        """Return the constant operand of a product, the second or the first one."""
         held = (self._input(index) for index in (1, 0)) if self.kind == "product" else ()
         return next((tensor for tensor in held if tensor is not None and tensor.values is not None), None)
 
     @property
     def bias(self) -> Tensor | None:
-        """Return what a product or a scale adds, if it does."""
+        """Return the summand of a product or scale; None if there is none."""
         return self._input(2) if self.kind == "scale" or self.operator in WITH_BIAS else None
 
     @property
@@ -142,7 +141,7 @@ class Layer:
 
     @property
     def levels(self) -> Tensor | None:
-        """Return the results by the number of thresholds that are reached, along the last axis."""
+        """Return the results by the number of reached thresholds, along the last axis."""
         return self._input(2) if self.kind == "threshold" else None
 
     @property
@@ -152,7 +151,7 @@ class Layer:
 
     @property
     def accumulator_container(self) -> str:
-        """Return the type of C that holds every sum on the way of a product."""
+        """Return the C type that holds every partial sum of a product."""
         return "" if self.accumulator is None else container_of(self.accumulator)
 
     def _input(self, index: int) -> Tensor | None:
@@ -166,7 +165,7 @@ class Layer:
 
 
 class Edge(NamedTuple):
-    """A tensor on its way: of an input of the network the ``source`` is empty, of an output the ``target``."""
+    """Tensor between two layers; ``source`` is empty for inputs of the network, ``target`` for outputs."""
 
     source: str
     tensor: str
@@ -175,9 +174,9 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class IntegerNetwork:
-    """The layers of a network in an order in which they can run; ``print`` shows them as a table.
+    """The layers of a network in an executable order; ``print`` shows them as a table.
 
-    ``model`` is the model that the layers were read from, nothing for a network that was loaded.
+    ``model`` is the model of the layers, None for a loaded network.
     """
 
     name: str
@@ -188,13 +187,13 @@ class IntegerNetwork:
 
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:
-        """Return all tensors by name, constants among them."""
+        """Return all tensors by name, including constants."""
         read = (tensor for layer in self.layers for tensor in (*layer.inputs, *layer.outputs) if tensor is not None)
         return MappingProxyType({tensor.name: tensor for tensor in (*self.inputs, *read, *self.outputs)})
 
     @property
     def edges(self) -> tuple[Edge, ...]:
-        """List which tensor goes from which layer to which."""
+        """List the edges between layers."""
         between = (
             Edge(tensor.source, tensor.name, layer.name)
             for layer in self.layers
@@ -205,7 +204,7 @@ class IntegerNetwork:
 
     @property
     def floats(self) -> tuple[Layer, ...]:
-        """List the layers that compute in floats, each with its reason."""
+        """List the layers that compute in floats, with their reasons."""
         return tuple(layer for layer in self.layers if layer.is_float)
 
     def __getitem__(self, name: str) -> Layer:
@@ -223,13 +222,13 @@ class IntegerNetwork:
 
     @staticmethod
     def load(folder: str | Path) -> IntegerNetwork:
-        """Read what ``save`` wrote: the same network, without the model and its nodes."""
+        """Read a saved network: the same network, without the model and its nodes."""
         from onnx_passes.backend.files import read_network
 
         return read_network(Path(folder))
 
     def to_json(self) -> dict[str, Any]:
-        """Return what ``network.json`` holds."""
+        """Return the contents of ``network.json``."""
         from onnx_passes.backend.files import described
 
         return described(self)[0]

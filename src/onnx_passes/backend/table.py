@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def network_lines(network: IntegerNetwork, width: int = sys.maxsize) -> Iterator[str]:
-    """Lay out a line for each layer, then why some compute in floats; numbers stand for the layers that are read."""
+    """Yield a line for each layer, then the reasons for float layers; numbers denote the operand layers."""
     places = {layer.name: str(number) for number, layer in enumerate(network.layers, 1)}
     rows = [[places[layer.name], layer.name, *_row(layer, places)] for layer in network.layers]
     yield from table_lines(_COLUMNS, rows, width)

@@ -12,7 +12,7 @@ from onnx_passes.backend.containers import NUMPY, container_of
 from onnx_passes.backend.network import Tensor
 from onnx_passes.datatypes import DataType, IntegerType
 from onnx_passes.datatypes.floats import BFLOAT16, FLOAT16, FLOAT64
-from onnx_passes.datatypes.smallest import integer_ends, smallest_for_values
+from onnx_passes.datatypes.ranges import integer_ends, smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.wording import dim_text
 from onnx_passes.passes.datatypes.facts import Fact, fact_of_element, fact_of_input
@@ -22,7 +22,7 @@ _FLOATS = {ir.DataType.FLOAT16: FLOAT16, ir.DataType.BFLOAT16: BFLOAT16, ir.Data
 
 
 class Tensors:
-    """The tensors of one model; each value has one, a constant another one where it is kept as it is."""
+    """The tensors of one model, one for each value; a constant has another one if it is not converted."""
 
     def __init__(self, model: ir.Model) -> None:
         self.ranges = ranges_of(model)
@@ -35,7 +35,7 @@ class Tensors:
         self._names: set[str] = set()
 
     def of(self, value: ir.Value, source: str = "", *, small: bool = False) -> Tensor:
-        """Return the tensor of a value; ``small`` puts the integers of a constant into the smallest container."""
+        """Return the tensor of a value; ``small`` stores the integers of a constant in the smallest container."""
         held = constant(value)
         key = value, small and held is not None
         if key not in self._made:
@@ -44,11 +44,11 @@ class Tensors:
         return self._made[key]
 
     def constant(self, name: str, values: np.ndarray, *, small: bool) -> Tensor:
-        """Make a constant that the model has not in this form."""
+        """Make a constant that the model does not have in this form."""
         return _constant(self._free(name), values, small)
 
     def is_integer(self, value: ir.Value) -> bool:
-        """Tell whether a value holds integers, none of them rounded."""
+        """Return whether a value holds exact integers."""
         if value not in self._integral:
             held = constant(value)
             self._integral[value] = self._computes_integers(value) if held is None else integer_ends(held) is not None
@@ -61,13 +61,13 @@ class Tensors:
         is_float = value.dtype is None or value.dtype.is_floating_point()
         if not is_float or known is None or known.grid is None or known.grid.exact:
             return True
-        # Bounds allow for rounding that sums of integers do not need.
+        # Bounds include rounding errors, which sums of integers do not have.
         if node is None or not known.grid.is_held(exact_up_to(value.dtype)):
             return False
         return all(self.is_integer(each) for each in operands(node))
 
     def bounds(self, value: ir.Value | None) -> Bounds | None:
-        """Return the least and the greatest integer of a value that holds integers."""
+        """Return the smallest and the largest integer of a value that holds integers."""
         if value is None:
             return 0, 0
         held = constant(value)
@@ -95,7 +95,7 @@ class Tensors:
         return Tensor(name, shape, datatype, container_of(datatype), low, high, source)
 
     def _integers(self, value: ir.Value) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bounds of integers: from their grid, which holds for channels, or from the type alone."""
+        """Return the bounds of integers: per channel from the scaled integer, or else from the type."""
         known = self.ranges.get(value)
         grid = None if known is None else known.whole_grid
         if grid is not None:
@@ -127,6 +127,6 @@ def _constant(name: str, values: np.ndarray, small: bool) -> Tensor:
 
 
 def element_type(dtype: ir.DataType | None) -> DataType:
-    """Return the data type of everything that an element type holds."""
+    """Return the data type with all values of an element type."""
     known = None if dtype is None else _FLOATS.get(dtype)
     return fact_of_element(dtype).datatype if known is None else known

@@ -1,4 +1,4 @@
-"""One pipeline on several models: workers run them, one table at the end, and the worst exit code."""
+"""One pipeline on several models: workers run them, one table shows the results, the exit code is the worst one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Done = tuple["Job", Answer]
 
 
 def run_batch(cluster: Cluster, jobs: Sequence[Job], request: Request, *, quiet: bool, as_json: bool) -> ExitCode | int:
-    """Run all models, show what came of them, and return the worst exit code; a failure does not stop the rest."""
+    """Run all models, show the results, and return the worst exit code; a failure does not stop the others."""
     done: list[Done] = []
     for job, answer in answers(cluster, jobs, request):
         done.append((job, answer))
@@ -39,16 +39,16 @@ def run_batch(cluster: Cluster, jobs: Sequence[Job], request: Request, *, quiet:
 
 
 def stop_if_interrupted(answer: Answer) -> None:
-    """End this program, too, if a worker was told to end."""
+    """Raise KeyboardInterrupt if a worker was interrupted."""
     if exit_code(answer) in (INTERRUPTED, TERMINATED):
         raise KeyboardInterrupt
 
 
 def refuse_for_several(**files: str | None) -> None:
-    """Refuse options that name a file for what is told of one model."""
+    """Refuse options that name an output file for a single model."""
     for option, file in files.items():
         if file is not None:
-            raise UsageError(f"--{option} is for one model, and several are given", hint="--json has all of them")
+            raise UsageError(f"--{option} takes one model, but several are given", hint="--json has all of them")
 
 
 def _document(job: Job, answer: Answer) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _document(job: Job, answer: Answer) -> dict[str, Any]:
 
 
 def line_of(job: Job, answer: Answer) -> str:
-    """Say in one line what came of a model."""
+    """Return one line with the result of a model."""
     from onnx_passes.report.summary import RunSummary
 
     if "error" in answer:
@@ -69,7 +69,7 @@ def line_of(job: Job, answer: Answer) -> str:
 
 
 def _show(done: Sequence[Done], *, quiet: bool) -> None:
-    """Print the table, unless nobody wants it, and what went wrong."""
+    """Print the table unless --quiet is given, then all failures."""
     from onnx_passes.graph.wording import count
     from onnx_passes.report.summary import RunSummary, models_table
     from onnx_passes.report.tables import standard_error

@@ -1,4 +1,4 @@
-"""Campaigns of ``onnx-passes fuzz``: findings as they come, and a table at the end, also where somebody ends it."""
+"""Campaigns of ``onnx-passes fuzz``: print findings as they occur, and a table at the end or on an interrupt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TASKS = "onnx_passes.testing.fuzz.tasks"
 
 
 def run_campaign(rules: tuple[str, ...], imports: tuple[str, ...], choices: Choices) -> int:
-    """Try rules from many seeds, and tell what was found, until it is done, the time is over or somebody ends it."""
+    """Run rules from many seeds until all are done, the time is over or an interrupt, and print the findings."""
     from onnx_passes.testing.fuzz.campaign import Campaign
     from onnx_passes.testing.fuzz.draws import require_hypothesis
     from onnx_passes.testing.fuzz.tasks import Plan
@@ -81,7 +81,7 @@ def _show(campaign: Campaign, *, stopped: bool) -> None:
         width = width_of(sys.stdout, 200)
         Console(highlight=False, width=width).print(fitted_table(columns, rows, width))
     for rule in campaign.dead:
-        click.echo(f"'{rule}' hardly matches: nothing is known about it")
+        click.echo(f"'{rule}' matched too few models to judge it")
     for where, why in campaign.failures.items():
         click.echo(f"{where} could not be tried: {why}")
     click.echo(("stopped early; " if stopped else "") + campaign.summary())

@@ -1,4 +1,4 @@
-"""Checks of a run as the command line and the configuration ask for them: results, metrics, structure, values."""
+"""Checks of a run given by the command line and the configuration: results, metrics, structure, values."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from onnx_passes.core.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from onnx_passes.check.contracts import Requirements
+    from onnx_passes.check.measuring import Measuring
+    from onnx_passes.check.speed import Speed
+    from onnx_passes.check.verification import Limits, Mode, Verification
     from onnx_passes.cli.choices import Choices
     from onnx_passes.core.config import Config
     from onnx_passes.core.instruments import Instrument
     from onnx_passes.core.plan import Plan
     from onnx_passes.debug.context_dump import ContextDump
-    from onnx_passes.verify.measuring import Measuring
-    from onnx_passes.verify.metrics.ranges import MetricRange
-    from onnx_passes.verify.requirements import Requirements
+    from onnx_passes.verify.metrics.metrics import MetricRange
     from onnx_passes.verify.run.execute import Executor
-    from onnx_passes.verify.speed import Speed
-    from onnx_passes.verify.verification import Limits, Mode, Verification
     from onnx_passes.workers.cluster import Cluster
 
 T = TypeVar("T")
@@ -39,16 +39,16 @@ def checks_of(
     source: str | None = None,
     cluster: Cluster | None = None,
 ) -> list[Instrument]:
-    """Set up everything that checks the model; what comes last looks first at what a pass did.
+    """Return all instruments that check the model; a later one sees the effect of a pass first.
 
-    ``source`` is the file that the model came from; workers of a ``cluster`` share a dataset among them.
+    ``source`` is the file of the model; workers of a ``cluster`` share a dataset.
     """
     executor = executor_of(config)
     measuring = measuring_of(config, asked, planned, executor, config_file, cluster)
     labels = measuring is not None and _are_labels(model, asked.expect or config.reference.out)
     dump = dump_of(config, asked, executor)
     if measuring is None and dump is None and (asked.dataset or asked.batch):
-        raise UsageError("--dataset and --batch are for metrics, and none is measured", hint="name one with --metric")
+        raise UsageError("--dataset and --batch need a metric", hint="name a metric with --metric")
     verification = verification_of(config, asked, executor=executor, labels=labels, source=source)
     if verification is None and measuring is None and asked.expect:
         raise UsageError("--expect needs verification, which is switched off", hint="leave out '--verify off'")
@@ -69,19 +69,19 @@ def verification_of(
     labels: bool = False,
     source: str | None = None,
 ) -> Verification | None:
-    """Set up verification, or nothing if it is switched off; labels of a dataset are no outputs to compare with."""
+    """Return the verification of a run, None if it is off; labels of a dataset are not used as expected outputs."""
     if _is_off(config, asked):
         if asked.require:
             raise UsageError("--require needs verification, which is switched off", hint="leave out '--verify off'")
         return None
+    from onnx_passes.check.verification import Verification
     from onnx_passes.graph.load import load
-    from onnx_passes.verify.comparison.levels import parse_level
+    from onnx_passes.verify.comparison.evidence import parse_level
     from onnx_passes.verify.run.activations import LIMIT
-    from onnx_passes.verify.verification import Verification
 
     inputs = asked.inputs or config.reference.inp
     if asked.sizes and inputs:
-        raise UsageError("--size is for generated inputs, and inputs are given", hint="leave out one of them")
+        raise UsageError("--size is for generated inputs, but inputs are given", hint="leave out one of them")
     return Verification(
         inputs=inputs,
         expect=() if labels or asked.dataset else asked.expect or config.reference.out,
@@ -109,8 +109,11 @@ def measuring_of(
     config_file: str | None = None,
     cluster: Cluster | None = None,
 ) -> Measuring | None:
-    """Set up metrics, or nothing if none is asked for and no pass promises one."""
-    from onnx_passes.verify.measuring import Measuring, promised
+    """Return the metrics of a run, None if neither the user nor a pass asks for one."""
+    configured = config.verify is not None and config.verify.metrics
+    if not (asked.metrics or configured or planned.claims("metric")):
+        return None
+    from onnx_passes.check.measuring import Measuring, promised
 
     ranges = _ranges(config, asked, config_file)
     promises = {} if _is_off(config, asked) else promised(planned)
@@ -132,18 +135,18 @@ def measuring_of(
 
 
 def speed_of(config: Config, asked: Choices) -> Speed:
-    """Set up what times the model, on the first of the inputs that are given."""
-    from onnx_passes.verify.speed import Speed
+    """Return the instrument that times the model, on the first of the given inputs."""
+    from onnx_passes.check.speed import Speed
 
     return Speed(inputs=asked.inputs or config.reference.inp, executor=executor_of(config))
 
 
 def requirements_of(config: Config, asked: Choices, config_file: str | None = None) -> Requirements | None:
-    """Set up structural properties, or nothing if none is asked for."""
+    """Return the structural properties of a run, None if none are required."""
     configured = config.verify.structure if config.verify is not None and not _is_off(config, asked) else ()
     if not (configured or asked.structure):
         return None
-    from onnx_passes.verify.requirements import Requirements
+    from onnx_passes.check.contracts import Requirements
     from onnx_passes.verify.structure.vocabulary import parse_property
 
     try:
@@ -157,7 +160,7 @@ def requirements_of(config: Config, asked: Choices, config_file: str | None = No
 
 
 def dump_of(config: Config, asked: Choices, executor: Executor) -> ContextDump | None:
-    """Set up the dump of all values, or nothing if it is not asked for."""
+    """Return the dump of all values, None without ``--dump``."""
     configured = config.onnxruntime.full_context_dump
     folder = asked.dump or (_DUMP if configured is True else configured)
     if not folder:
@@ -184,12 +187,12 @@ def _mode(asked: Choices) -> Mode:
 
 
 def _chosen(asked: T | None, configured: T | None) -> T | None:
-    """Prefer what the command line says."""
+    """Return the value of the command line if it has one, else that of the configuration."""
     return configured if asked is None else asked
 
 
 def executor_of(config: Config) -> Executor:
-    """Set up execution as a configuration says."""
+    """Return an executor with the options of a configuration."""
     from onnx_passes.verify.run.execute import Executor, Profile
 
     runtime = config.onnxruntime
@@ -198,9 +201,8 @@ def executor_of(config: Config) -> Executor:
 
 
 def _ranges(config: Config, asked: Choices, config_file: str | None) -> dict[str, MetricRange | None]:
-    """Collect the accepted ranges; one on the command line goes before that of the configuration."""
-    from onnx_passes.verify.metrics.metrics import metric_name
-    from onnx_passes.verify.metrics.ranges import parse_condition, parse_ranges
+    """Collect the accepted ranges; the command line overrides the configuration."""
+    from onnx_passes.verify.metrics.metrics import metric_name, parse_condition, parse_ranges
 
     ranges: dict[str, MetricRange | None] = {}
     if config.verify is not None and not _is_off(config, asked):
@@ -215,7 +217,7 @@ def _ranges(config: Config, asked: Choices, config_file: str | None) -> dict[str
 
 
 def _are_labels(model: ir.Model, expect: tuple[str, ...]) -> bool:
-    """Tell class labels, or whatever else is no set of outputs of the model, from outputs to compare with."""
+    """Return whether the expected arrays are class labels instead of outputs of the model."""
     from onnx_passes.verify.samples.reference import read_outputs
 
     try:
@@ -243,8 +245,8 @@ def configured_limits(config: Config) -> Limits:
 
 
 def parse_tolerance(text: str | None, default: Limits) -> Limits:
-    """Read ``ATOL`` or ``ATOL,RTOL``; what is not given is as by default."""
-    from onnx_passes.verify.verification import Limits
+    """Parse ``ATOL`` or ``ATOL,RTOL``; a missing number keeps its default."""
+    from onnx_passes.check.verification import Limits
 
     if text is None:
         return default

@@ -1,4 +1,4 @@
-"""What a command line asks of a run besides its passes, and the options that say how its result is checked."""
+"""Options of a run besides its passes, and those of verification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line asks for besides the passes: plain data, which may be sent to another process."""
+    """Options of a run besides its passes: plain data, which can be sent to another process."""
 
     output: str | None = None
     jobs: int = 1
@@ -63,14 +63,16 @@ _CHECKING = (
         "--verify", type=click.Choice(["each", "final", "off"]), help="When to run and compare [default: each]."
     ),
     click.option(
-        "--tolerance", metavar="ATOL[,RTOL]", help="How far results may be from the original [default: 1e-5,1e-4]."
+        "--tolerance",
+        metavar="ATOL[,RTOL]",
+        help="Largest difference of results from the original [default: 1e-5,1e-4].",
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs."),
     click.option(
         "--samples",
         type=click.IntRange(min=1),
         metavar="N",
-        help="How many inputs to generate [default: 3 or more, fewer if the model is slow].",
+        help="Number of inputs to generate [default: 3 or more, fewer if the model is slow].",
     ),
     click.option(
         "--effort",
@@ -89,7 +91,7 @@ _CHECKING = (
     click.option(
         "--special/--no-special",
         default=None,
-        help="Try NaN, infinities, the largest and smallest numbers, too [default: on small models].",
+        help="Add NaN, infinities, the largest and smallest numbers [default: on small models].",
     ),
     click.option(
         "--inputs", multiple=True, metavar="FILE", help="Inputs to verify with (.npy, .npz, .pb); may be repeated."
@@ -127,13 +129,19 @@ _CHECKING = (
         "proved-here, tested or sampled [default: sampled].",
     ),
     click.option("--prove/--no-prove", default=Choices.prove, help="Look for proofs of rewrites [default: prove]."),
-    click.option("--memory", metavar="SIZE", help="How much local checks may keep in memory [default: 256MiB]."),
-    click.option("--repro", default=Choices.repro, metavar="DIR", show_default=True, help="Where a failure is kept."),
+    click.option("--memory", metavar="SIZE", help="Memory for local checks [default: 256MiB]."),
+    click.option(
+        "--repro",
+        default=Choices.repro,
+        metavar="DIR",
+        show_default=True,
+        help="Folder for the reproducer of a failure.",
+    ),
 )
 
 
 def checking_options(function: F) -> F:
-    """Say how the result of a run is checked."""
+    """Add the options of verification to a command."""
     for option in reversed(_CHECKING):
         function = option(function)
     return function

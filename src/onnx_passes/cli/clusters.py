@@ -1,4 +1,4 @@
-"""Options that say who does the work: processes on this machine, or a cluster."""
+"""Options for parallel runs: processes on this machine, or a cluster."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from onnx_passes.workers.cluster import Cluster
 
 _EVERY_RUN = ("onnxruntime", "onnx_passes.api", "onnx_passes.report.summary", "onnx_passes.cli.work")
-"""What every run imports."""
+"""Modules that every run imports."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def cluster_options(function: F) -> F:
-    """Let the user say who does the work."""
+    """Add the options for parallel runs to a command."""
     jobs = click.option(
         "-j",
         "--jobs",
@@ -28,15 +28,13 @@ def cluster_options(function: F) -> F:
         default=1,
         metavar="N",
         show_default=True,
-        help="Processes that work at once, on several models or on one dataset; 0 is one for each processor.",
+        help="Number of processes, for several models or for one dataset; 0 is one for each processor.",
     )
-    scheduler = click.option(
-        "--scheduler", metavar="ADDRESS", help="Work on a cluster of Dask, as tcp://host:8786, instead of here."
-    )
+    scheduler = click.option("--scheduler", metavar="ADDRESS", help="Use a cluster of Dask, as tcp://host:8786.")
     store = click.option(
         "--store",
         metavar="DIR",
-        help="Folder or URL that all workers see, for what they measure on a dataset [default: a temporary folder].",
+        help="Folder or URL that all workers can access, for datasets and models [default: a temporary folder].",
     )
     return jobs(scheduler(store(function)))
 
@@ -45,14 +43,14 @@ def cluster_options(function: F) -> F:
 def cluster_asked(
     jobs: int, scheduler: str | None, store: str | None, *, preload: Sequence[str] = ()
 ) -> Generator[Cluster | None]:
-    """Start or join those who do the work; nobody, if this process is to do it alone.
+    """Return the cluster of the options; None to compute in this process.
 
-    ``preload`` names modules that processes on this machine need beside the usual ones.
+    ``preload`` names modules that processes on this machine import besides the usual ones.
     """
     _refuse_both(jobs, scheduler)
     if scheduler is None and jobs == 1:
         if store is not None:
-            raise UsageError("--store is for workers, and there are none", hint="give --jobs or --scheduler")
+            raise UsageError("--store needs workers", hint="give --jobs or --scheduler")
         yield None
         return
     from onnx_passes.workers.cluster import PRELOADED, dask_cluster, local_cluster
@@ -67,7 +65,7 @@ def cluster_asked(
 
 @contextlib.contextmanager
 def cluster_for_models(jobs: int, scheduler: str | None, store: str | None) -> Generator[Cluster]:
-    """Start or join those who run models: never this process, which a model might take along when it crashes."""
+    """Return a cluster that runs models, never in this process, which a model could crash."""
     from onnx_passes.workers.cluster import dask_cluster, local_cluster
     from onnx_passes.workers.sharing import sharing_processors
 
@@ -82,9 +80,9 @@ def cluster_for_models(jobs: int, scheduler: str | None, store: str | None) -> G
 
 def _refuse_both(jobs: int, scheduler: str | None) -> None:
     if scheduler is not None and jobs != 1:
-        raise UsageError("--jobs is for this machine, --scheduler for another", hint="give one of them")
+        raise UsageError("--jobs and --scheduler exclude each other", hint="give one of them")
 
 
 def at_once(jobs: int) -> int:
-    """Return how many processes that is."""
+    """Return the number of processes for ``--jobs``."""
     return jobs or os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What may come next on the command line: passes, their options and values, operators; answered from the index."""
+"""Completion of the command line from the index: passes, their options and values, operators."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import click
 from click.shell_completion import CompletionItem
 
 UNFINISHED = "part"
-"""Type of an item that wants more behind it: no space."""
+"""Type of a completion that is continued: no space follows."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where pipeline text ends: in the name of a pass, in an option of one, or in the value of an option."""
+    """Position of the cursor in pipeline text: in the name of a pass, in an option, or in the value of an option."""
 
     kind: Literal["name", "option", "value"]
     start: int
@@ -24,7 +24,7 @@ class Place:
 
 
 def place_of(text: str) -> Place:
-    """Find out what the last word of unfinished pipeline text is."""
+    """Return the position at the end of unfinished pipeline text."""
     owner, option, start = "", "", 0
     kind: Literal["name", "option", "value"] = "name"
     for at, mark in enumerate(text):
@@ -46,7 +46,7 @@ def place_of(text: str) -> Place:
 
 
 def pass_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete pipeline text: the name of a pass or group, an option, or one of the values that it takes."""
+    """Complete pipeline text: the name of a pass or group, an option, or a value of an option."""
     place = place_of(incomplete)
     before, word = incomplete[: place.start], incomplete[place.start :]
     found = {"name": _names, "option": _options, "value": _values}[place.kind](place)
@@ -67,14 +67,14 @@ def pass_or_operator(ctx: click.Context, parameter: click.Parameter, incomplete:
 
 
 def model_or_pass(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete passes, and file names if nothing was given yet."""
+    """Complete passes, and file names for the first word."""
     passes = pass_names(ctx, parameter, incomplete)
     given = ctx.params.get(parameter.name or "")
     return passes if given else [*passes, CompletionItem(incomplete, type="file")]
 
 
 def models_and_passes(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete passes, and file names where models may stand: first, or behind passes that come first."""
+    """Complete passes, and file names where models are allowed: first, or after leading passes."""
     from onnx_passes.cli.words import is_pass
 
     passes = pass_names(ctx, parameter, incomplete)
@@ -114,7 +114,7 @@ def _options(place: Place) -> Iterator[tuple[str, str]]:
 
 
 def _values(place: Place) -> Iterator[tuple[str, str]]:
-    """List what an option takes, if that is a choice."""
+    """List the values of an option that is a choice."""
     from onnx_passes.core.errors import UnknownPassError
     from onnx_passes.core.naming import kebab
     from onnx_passes.core.registry import REGISTRY

@@ -1,4 +1,4 @@
-"""The shell: a session at a prompt of IPython or Python, or commands read from a pipe."""
+"""The shell: a session at the prompt of IPython or Python, or commands from a pipe."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _DELIMITERS = " \t\n\"'(){}[],="
 
 
 class Shell:
-    """A session with its name space; ``s`` is the branch that commands work on."""
+    """Session with its namespace; ``s`` is the branch that commands work on."""
 
     def __init__(self, session: Session) -> None:
         self.names: dict[str, Any] = {NAME: session, "onnx_passes": onnx_passes, "__name__": "__main__"}
 
     @property
     def session(self) -> Session:
-        """Return what commands work on."""
+        """Return the session that commands work on."""
         return self.names[NAME]
 
     def command(self, text: str) -> object:
-        """Carry out a command."""
+        """Run a command."""
         line = parse(text)
         assert line is not None
         answer = run(line, self.session)
@@ -49,7 +49,7 @@ class Shell:
         return answer
 
     def answer(self, text: str) -> object:
-        """Carry out a command for a prompt that shows results by itself; plain text is printed."""
+        """Run a command at a prompt that displays results itself; print plain text."""
         answer = self.command(text)
         if isinstance(answer, Displayed):
             return answer
@@ -57,16 +57,16 @@ class Shell:
         return None
 
     def is_command(self, text: str) -> bool:
-        """Tell whether a line is a command, and no expression of what the user has defined."""
+        """Return whether a line is a command, and not an expression with a name of the user."""
         line = parse(text)
         return line is not None and line.word not in QUIT and (bool(line.rest) or line.word not in self.names)
 
     def banner(self) -> str:
-        """Greet."""
-        return f"{self.session!r}\nType 'help' for commands; '{NAME}' is the session, and all of Python works."
+        """Return the greeting."""
+        return f"{self.session!r}\nType 'help' for commands; '{NAME}' is the session, and any Python works."
 
     def completions(self, line: str, word: str) -> list[str]:
-        """Complete the last word of a line: a command, a pass or a node; nothing if it is Python."""
+        """Complete the last word of a line: a command, a pass or a node; no completions for Python."""
         first, space, rest = line.lstrip().partition(" ")
         quoted = _QUOTED.search(line)
         if quoted is not None:
@@ -90,7 +90,7 @@ class Shell:
 
 
 def talk(shell: Shell, *, plain: bool = False) -> None:
-    """Hold the session at a prompt: that of IPython where it is installed, unless a plain one is wanted."""
+    """Run the session at the prompt of IPython if it is installed, else, or if ``plain``, of Python."""
     if not plain and importlib.util.find_spec("IPython") is not None:
         _talk_in_ipython(shell)
     else:
@@ -99,7 +99,7 @@ def talk(shell: Shell, *, plain: bool = False) -> None:
 
 
 def read(shell: Shell, lines: TextIO) -> int:
-    """Carry out lines that come from a pipe or a file, without a prompt; the first error ends it."""
+    """Run the lines of a pipe or a file, without a prompt; stop at the first error."""
     prompt = Prompt(shell, stops=True)
     for line in (*lines, "\n"):
         prompt.push(line.rstrip("\n"))
@@ -111,7 +111,7 @@ def read(shell: Shell, lines: TextIO) -> int:
 
 
 class Prompt(code.InteractiveConsole):
-    """The prompt of Python, which also knows commands."""
+    """Python prompt that also accepts commands."""
 
     def __init__(self, shell: Shell, *, stops: bool = False) -> None:
         super().__init__(shell.names)
@@ -121,7 +121,7 @@ class Prompt(code.InteractiveConsole):
         self.is_left = False
 
     def push(self, line: str, filename: str | None = None, _symbol: str = "single") -> bool:
-        """Take a line: a command, unless Python waits for the rest of a statement."""
+        """Run a line as a command, unless Python waits for the rest of a statement."""
         if self.buffer or line.lstrip().startswith("#"):
             return self._python(line)
         if line.strip() in QUIT:
@@ -145,7 +145,7 @@ class Prompt(code.InteractiveConsole):
             sys.displayhook = displayed
 
     def showtraceback(self) -> None:
-        """Show an error: ours without the way through this package."""
+        """Show an error; without the frames of this package if it is one of ours."""
         error = sys.exc_info()[1]
         if isinstance(error, OnnxPassesError):
             self.failed(error)
@@ -154,7 +154,7 @@ class Prompt(code.InteractiveConsole):
             super().showtraceback()
 
     def showsyntaxerror(self, filename: str | None = None, **known: Any) -> None:
-        """Show what Python does not understand; perhaps it is a command with a mistake in it."""
+        """Show a syntax error, with a hint if the line looks like a misspelt command."""
         self.error = sys.exc_info()[1]
         line = self.buffer[0] if self.buffer else ""
         meant = did_you_mean(line.split(" ")[0], COMMANDS)
@@ -164,13 +164,13 @@ class Prompt(code.InteractiveConsole):
             super().showsyntaxerror(filename, **known)
 
     def failed(self, error: BaseException) -> None:
-        """Say what went wrong, and go on."""
+        """Print an error, and continue."""
         self.error = error
         click.echo(failure_of(error).text, err=True)
 
 
 def show(value: object) -> None:
-    """Print an answer as people read it."""
+    """Print a result."""
     if value is None:
         return
     shown = isinstance(value, str) and not isinstance(value, Displayed)
@@ -179,7 +179,7 @@ def show(value: object) -> None:
 
 @contextlib.contextmanager
 def _completed(shell: Shell) -> Generator[None]:
-    """Complete with the tabulator key, where there is a library for it."""
+    """Complete with the tabulator key, if readline is available."""
     try:
         import readline
         import rlcompleter
@@ -211,7 +211,7 @@ def _talk_in_ipython(shell: Shell) -> None:
 
 
 def prepare_ipython(ipython: Any, shell: Shell) -> None:
-    """Teach IPython commands, and the names of passes and nodes."""
+    """Add commands, and completion of passes and nodes, to IPython."""
     install()
     ipython.push({name: value for name, value in shell.names.items() if not name.startswith("__")})
     shell.names = ipython.user_ns

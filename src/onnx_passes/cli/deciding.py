@@ -1,4 +1,4 @@
-"""All that decides about the results of a run beside its models: pipeline, options, files of the user, versions."""
+"""Everything that affects the results of a run besides its models: pipeline, options, files of the user, versions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _OURS = "onnx_passes"
 
 
 def deciding_of(chosen: Settings, planned: Plan, choices: Choices, imports: Iterable[str]) -> Deciding:
-    """Gather what decides; options that are as by default are left out, files are named with their digest.
+    """Gather what affects results: options that differ from their defaults, and files with their digests.
 
-    Datasets are known by their stamps: they may be larger than what one run reads.
+    Datasets are identified by their stamps: they may be too large to read.
     """
     from onnx_passes.verify.run.resources import Resources, current_resources
     from onnx_passes.verify.samples.sources import stamps_of
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
 
 
 def _modules(planned: Plan, imports: Iterable[str]) -> Iterator[Path]:
-    """List the files of modules of the user: those that were named, and those that passes come from."""
+    """List the files of modules of the user: imported ones, and those that define passes of the plan."""
     passes = {type(step.pass_).__module__ for _, step in planned.walk()}
     for name in {*imports, *(module for module in passes if module.partition(".")[0] != _OURS)}:
         file = name if name.endswith(".py") else getattr(sys.modules.get(name), "__file__", None)

@@ -1,4 +1,4 @@
-"""Errors as people read them, and as programs do: one message, one exit code, and with ``--json`` one object."""
+"""Error messages: for people one text, for programs one JSON object, and one exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAME = "onnx-passes"
 
 @dataclass(frozen=True)
 class ErrorReport:
-    """What went wrong: ``text`` is for people, ``details`` is what the error knows beside that."""
+    """Error of a run: ``text`` is for people, ``details`` are further fields of the error."""
 
     code: int
     type: str
@@ -52,7 +52,7 @@ class ErrorReport:
         }
 
     def show(self, *, as_json: bool) -> int:
-        """Tell people on standard error, and programs that asked for it on standard output; returns the exit code."""
+        """Print to standard error or, for programs, as JSON to standard output; return the exit code."""
         if as_json:
             click.echo(json.dumps(self.to_json(), indent=2, default=str))
         click.echo(self.text, err=True)
@@ -93,7 +93,7 @@ def _of_ours(error: OnnxPassesError) -> ErrorReport:
 
 
 def _of_others(error: BaseException) -> ErrorReport:
-    """Tell a failed pre- or post-condition of a pass from a fault of ours."""
+    """Describe a foreign exception: a failed pre- or post-condition of a pass, or an internal error."""
     import onnx_ir as ir
 
     named = f"{type(error).__name__}: {error}"

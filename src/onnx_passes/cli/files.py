@@ -1,4 +1,4 @@
-"""Output files beside the model: refused before the work starts if they cannot be written."""
+"""Output files: refuse those that cannot be written before the work starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def require_writable(path: str | None) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a text file, all of it or nothing."""
+    """Write a text file completely, or not at all."""
     from onnx_passes.graph.atomic import is_special, replacing
 
     try:

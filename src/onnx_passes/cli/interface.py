@@ -1,4 +1,4 @@
-"""Options that change what a model takes and returns, and what stays: passes around the pipeline, which plan shows."""
+"""Options that change the interface of a model, skip passes and keep nodes, as passes around the pipeline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class _Flag:
-    """An option of the command line that may be repeated, and the key of a configuration that says the same."""
+    """Repeatable option of the command line, and its key in a configuration."""
 
     flag: str
     key: str
@@ -37,31 +37,34 @@ _SET_INPUT = _Flag(
     "--set-input",
     "inputs",
     "OPTIONS",
-    "Say what an input holds, as name=x,type=UINT8,scale=0.0039 (see 'explain set-input'); may be repeated.",
+    "Set type and range of an input, as name=x,type=UINT8,scale=0.0039 (see 'explain set-input'); may be repeated.",
 )
 _MAKE_INITIALIZER = _Flag(
     "--make-initializer",
     "make_initializers",
     "NAME=VALUE",
-    "Make an input an initializer that holds numbers, as n=1,2, or a file, as w=w.npy; may be repeated.",
+    "Make an input an initializer with these numbers, as n=1,2, or a file, as w=w.npy; may be repeated.",
 )
 _MAKE_INPUT = _Flag("--make-input", "make_inputs", "NAME", "Make an initializer an input; may be repeated.")
-_FROM = _Flag("--from", "from", "VALUE", "Cut out a part of the model that takes this value; may be repeated.")
-_TO = _Flag("--to", "to", "VALUE", "Cut out a part of the model that returns this value; may be repeated.")
-_ADD = _Flag("--add-output", "add_outputs", "VALUE", "Return a value from inside the model, too; may be repeated.")
-_DROP = _Flag("--drop-output", "drop_outputs", "NAME", "Do not return an output any more; may be repeated.")
+_FROM = _Flag("--from", "from", "VALUE", "Extract the part of the model after this value; may be repeated.")
+_TO = _Flag("--to", "to", "VALUE", "Extract the part of the model up to this value; may be repeated.")
+_ADD = _Flag("--add-output", "add_outputs", "VALUE", "Add a value of the model to its outputs; may be repeated.")
+_DROP = _Flag("--drop-output", "drop_outputs", "NAME", "Remove an output; may be repeated.")
 _RENAME = _Flag("--rename", "rename", "OLD=NEW", "Rename an input or output; may be repeated.")
 _RENAME_DIMENSION = _Flag(
     "--rename-dim", "rename_dimensions", "OLD=NEW", "Rename a dynamic dimension; may be repeated."
 )
 _KEEP = _Flag(
-    "--keep", "keep", "PATTERN", "Keep nodes as they are, by name, result or operator, as 'conv1*'; may be repeated."
+    "--keep",
+    "keep",
+    "PATTERN",
+    "Protect nodes from all passes, by name, result or operator, as 'conv1*'; may be repeated.",
 )
 _SKIP = _Flag(
     "--skip",
     "skip",
     "NAME",
-    "Leave out a pass, group or rule, as fuse-bias, 'fuse-*' or eliminate-slice/SliceOfSlice; may be repeated.",
+    "Skip a pass, group or rule, as fuse-bias, 'fuse-*' or eliminate-slice/SliceOfSlice; may be repeated.",
 )
 _FLAGS = (
     *(_SHAPE, _SET_INPUT, _MAKE_INITIALIZER, _MAKE_INPUT, _FROM, _TO, _ADD, _DROP, _RENAME, _RENAME_DIMENSION),
@@ -70,7 +73,7 @@ _FLAGS = (
 
 
 def interface_options(function: F) -> F:
-    """Change inputs and outputs, skip passes, and keep nodes."""
+    """Add the options that change inputs and outputs, skip passes, and keep nodes."""
     for flag in reversed(_FLAGS):
         function = _option(flag)(function)
     return function
@@ -88,9 +91,9 @@ def _option(flag: _Flag) -> Callable[[F], F]:
 
 
 def with_interface(items: tuple[Item, ...], config: Config) -> tuple[Item, ...]:
-    """Put what the command line and the configuration say of inputs, outputs, passes and nodes around a pipeline.
+    """Add the passes that the command line and the configuration ask for around a pipeline.
 
-    All names are those of the model as it comes; so renaming is the last that is done to the interface.
+    All names are those of the original model, so renaming comes last.
     """
     asked = _Asked(config)
     whole = [
@@ -113,7 +116,7 @@ def with_interface(items: tuple[Item, ...], config: Config) -> tuple[Item, ...]:
 
 
 class _Asked:
-    """What the command line asks for, behind what the configuration does."""
+    """Options of the command line, appended to those of the configuration."""
 
     def __init__(self, config: Config) -> None:
         context = click.get_current_context(silent=True)
@@ -133,7 +136,7 @@ class _Asked:
 
 
 def _item(name: str, options: Mapping[str, object]) -> Iterator[Item]:
-    """Yield a pass, if it has something to do."""
+    """Yield a pass if its options are not empty."""
     wanted = tuple((option, value) for option, value in options.items() if value != [])
     if wanted:
         yield Item(name, wanted)
@@ -156,7 +159,7 @@ def _renamed(flag: _Flag) -> Callable[[str], tuple[str, object]]:
 def _pair(text: str, flag: _Flag, kind: str, hint: str) -> tuple[str, str]:
     name, _, value = (part.strip() for part in text.rpartition("="))
     if not name or not value:
-        raise UsageError(f"'{text}' is no {kind}", where=flag.flag, hint=hint)
+        raise UsageError(f"'{text}' is not a {kind}", where=flag.flag, hint=hint)
     return name, value
 
 

@@ -1,4 +1,4 @@
-"""Runs over several models: which files they read, and which they write."""
+"""Runs over several models: the files that they read, and those that they write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIGNS = "*?["
 
 @dataclass(frozen=True)
 class Job:
-    """A model to run passes on, and where the result goes; ``name`` tells it from the others."""
+    """Model to run passes on, and the path of its result; ``name`` is unique."""
 
     name: str
     source: Path
@@ -25,18 +25,18 @@ class Job:
 
 
 def jobs_of(models: Sequence[str], folder: str | None) -> list[Job]:
-    """List what is to be done: each file, and each model in a folder, which keeps its place there.
+    """List the models to run: each file, and each model in a folder, under its relative path.
 
-    Without a folder for results, each model is written over. What would write one file twice, or over a model that is
-    read, is refused before anything starts.
+    Without a folder for results, each model is overwritten. Before anything starts, two results with the same path, or
+    a result that would overwrite another input, are refused.
     """
     if "-" in models:
-        raise UsageError("standard input is one model", hint="name files and folders")
+        raise UsageError("standard input cannot be one of several models", hint="name files and folders")
     if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
-        raise UsageError("several models cannot become one file", where=folder, hint="name a folder with -o")
+        raise UsageError("several models cannot be written to one file", where=folder, hint="name a folder with -o")
     if folder is not None and Path(folder).suffix.lower() in FORMATS and not names_folder(folder):
         raise UsageError(
-            f"{folder} is the name of one file, and several models are given",
+            f"{folder} names a single file, but several models are given",
             hint=f"name a folder with -o, or write '{folder}/' for a folder of that name",
         )
     found = [job for model in models for job in _of(Path(model), None if folder is None else Path(folder))]
@@ -54,29 +54,27 @@ def _of(model: Path, folder: Path | None) -> Iterator[Job]:
         return
     inside = sorted(path for path in model.rglob(_MODEL) if path.is_file() and not _is_below(path, folder, model))
     if not inside:
-        raise UsageError(
-            "there is no model in this folder", where=str(model), hint=f"looked for {_MODEL}, also further down"
-        )
+        raise UsageError("there is no model in this folder", where=str(model), hint=f"looked for {_MODEL}, recursively")
     for path in inside:
         place = path.relative_to(model)
         yield Job(str(place), path, path if folder is None else folder / place)
 
 
 def _matching(pattern: Path, folder: Path | None) -> Iterator[Job]:
-    """List the models that a pattern means; they keep their place below what stands before its first sign."""
+    """List the models that match a pattern, with their path relative to its fixed part."""
     fixed = list(takewhile(lambda part: not any(sign in part for sign in _SIGNS), pattern.parts))
     base, rest = Path(*fixed), str(Path(*pattern.parts[len(fixed) :]))
     found = sorted(path for path in base.glob(rest) if path.suffix.lower() in FORMATS and path.is_file())
     found = [path for path in found if not _is_below(path, folder, base)]
     if not found:
-        raise UsageError("no model matches this pattern", where=str(pattern), hint="'**' stands for folders")
+        raise UsageError("no model matches this pattern", where=str(pattern), hint="'**' matches folders at any depth")
     for path in found:
         place = path.relative_to(base)
         yield Job(str(place), path, path if folder is None else folder / place)
 
 
 def _is_below(path: Path, folder: Path | None, model: Path) -> bool:
-    """Tell whether a file in a folder is a result of an earlier run."""
+    """Return whether a file is a result of an earlier run in the folder of results."""
     below = folder is not None and folder.resolve() != model.resolve()
     return below and folder is not None and path.resolve().is_relative_to(folder.resolve())
 
@@ -88,7 +86,7 @@ def _refuse_clashes(jobs: Iterable[Job]) -> None:
         target = job.target.resolve()
         if target in sources:
             raise UsageError(
-                f"this is a folder that models are read from: {job.target.name} would be overwritten",
+                f"models are read from this folder: {job.target.name} would be overwritten",
                 where=str(job.target.parent),
                 hint="name another one, or use --in-place",
             )
@@ -97,5 +95,5 @@ def _refuse_clashes(jobs: Iterable[Job]) -> None:
             raise UsageError(
                 f"{other.source} and {job.source} would both be written here",
                 where=str(job.target),
-                hint="name the folder that both are in, whose structure is kept",
+                hint="name their common folder, whose structure is kept",
             )

@@ -1,4 +1,4 @@
-"""Options that limit what the execution of models may take; they hold for the whole command."""
+"""Limits of the execution of models, for the whole command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIME, _MEMORY = "time_limit", "memory_limit"
 
 
 def limit_options(function: F) -> F:
-    """Limit time and memory of every model that the command executes."""
+    """Add the limits of time and memory to a command."""
     time = click.option(
         "--time-limit",
         _TIME,
@@ -27,7 +27,7 @@ def limit_options(function: F) -> F:
         metavar="SECONDS",
         callback=_limit_now,
         expose_value=False,
-        help="How long one run of a model may take [default: 60].",
+        help="Time limit of one run of a model [default: 60].",
     )
     memory = click.option(
         "--memory-limit",
@@ -35,13 +35,13 @@ def limit_options(function: F) -> F:
         metavar="SIZE",
         callback=_limit_now,
         expose_value=False,
-        help="How much memory one run of a model may take [default: 4GiB].",
+        help="Memory limit of one run of a model [default: 4GiB].",
     )
     return time(memory(function))
 
 
 def limit_as_configured(config: Config) -> None:
-    """Limit what the configuration limits; options of the command line go before it."""
+    """Set the limits of the configuration, unless the command line has set them."""
     context = click.get_current_context(silent=True)
     if context is None:
         return
@@ -52,7 +52,7 @@ def limit_as_configured(config: Config) -> None:
 
 
 def limits_given(context: click.Context) -> None:
-    """Let the limits that hold already go before those of a configuration."""
+    """Mark the current limits as set, so that a configuration does not change them."""
     context.meta.update(dict.fromkeys((_TIME, _MEMORY)))
 
 

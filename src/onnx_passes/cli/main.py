@@ -1,4 +1,4 @@
-"""Entry point of ``onnx-passes``: commands, exit codes, and errors as people read them."""
+"""Entry point of ``onnx-passes``: commands, exit codes, and error messages."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from onnx_passes.cli.failures import ErrorReport, failure_of
 from onnx_passes.cli.signals import Terminated, cleaning_up
 from onnx_passes.core.collector import patient_collector
 from onnx_passes.core.errors import ExitCode, RegistrationError
+from onnx_passes.core.imports import postponed
 from onnx_passes.core.registry import REGISTRY
 
 COMMANDS = (
@@ -24,22 +25,25 @@ COMMANDS = (
     *("shell", "fuzz", "prove", "new", "demo", "completion"),
 )
 DEFAULT = "run"
+_SELDOM_NEEDED = ("sympy", "onnx_ir._symbolic_shapes")
+"""Modules that onnx_ir imports for arithmetic on dimensions, which most commands never do, and which cost half of its
+import."""
 VARIABLE = "_ONNX_PASSES_COMPLETE"
 """Environment variable by which a shell asks for completions."""
 
 _EPILOG = """\b
 Exit codes: 0 ok, 1 verification failed, 2 usage or bad input, 3 a pass failed, 4 internal error,
-5 the evidence that --require asks for cannot be had, since the model could not be run.
-Without a command, 'run' is meant, with passes behind the model or before it:
+5 --require is given, but the model could not be run.
+'run' is the default command, with passes after the model or before it:
   onnx-passes -o out.onnx model.onnx cleanup      onnx-passes simplify in.onnx out.onnx
   onnx-passes -o out/ -j 4 models/ simplify       a whole folder; docs/how-to/everyday.md has more"""
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is asked for; what is no command is the plain form of ``run``."""
+    """Group that imports a command on first use; arguments without a command are those of ``run``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """List the commands in the order in which they are explained."""
+        """List the commands in the order of the help text."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -49,7 +53,7 @@ class LazyGroup(click.Group):
         return importlib.import_module(f"onnx_passes.cli.commands.{cmd_name.replace('-', '_')}").command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete what may come first: a command, a model, a pass, or an option of ``run``."""
+        """Complete the first word: a command, a model, a pass, or an option of ``run``."""
         found, plain = super().shell_complete(ctx, incomplete), self.get_command(ctx, DEFAULT)
         assert plain is not None
         if incomplete.startswith("-"):
@@ -59,7 +63,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take arguments in which no command comes first, options aside, as those of ``run``."""
+        """Return the command, which is ``run`` if the first word that is not an option is not a command."""
         plain = self.get_command(ctx, DEFAULT)
         assert plain is not None
         first = _options_at_the_front(plain, args)
@@ -69,7 +73,7 @@ class LazyGroup(click.Group):
 
 
 def _options_at_the_front(command: click.Command, args: Sequence[str]) -> int:
-    """Count the arguments at the front that are options of a command, or values of them."""
+    """Count the leading arguments that are options of a command or their values."""
     takes_value = {
         name: not (option.is_flag or option.count)
         for option in command.params
@@ -100,15 +104,15 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; called as a console script it exits with it."""
+    """Run the command line and return its exit code; the console script exits with it."""
     if arguments is not None:
         return run_command_line(list(arguments))
-    with patient_collector():
+    with patient_collector(), postponed(*_SELDOM_NEEDED):
         sys.exit(run_command_line(sys.argv[1:]))
 
 
 def run_command_line(arguments: list[str], *, failed: Callable[[ErrorReport], None] | None = None) -> int:
-    """Run a command; every error becomes one message and an exit code, and is told to who asked for it."""
+    """Run a command; print an error as one message, in text or JSON, and return the exit code."""
     stdout = sys.stdout
     if VARIABLE in os.environ:
         from onnx_passes.cli.shells import register
@@ -120,7 +124,7 @@ def run_command_line(arguments: list[str], *, failed: Callable[[ErrorReport], No
         with cleaning_up():
             result = cli.main(arguments, prog_name="onnx-passes", standalone_mode=False)
     except SystemExit:
-        # Click wraps standard output and exits when its reader has gone, which is no fault of the run.
+        # Click wraps standard output and exits if its reader is gone, which is not an error of the run.
         if sys.stdout is stdout:
             raise
         return ExitCode.OK
@@ -136,5 +140,5 @@ def run_command_line(arguments: list[str], *, failed: Callable[[ErrorReport], No
 
 
 def _note(error: RegistrationError) -> None:
-    """Tell of a plugin that cannot be used, and go on without it."""
+    """Note that a plug-in cannot be used."""
     click.echo(f"note: {error}", err=True)

@@ -19,7 +19,7 @@ _IMPORTS = "onnx_passes.imports"
 
 
 IMPORTS = "imports"
-"""Where a command remembers which modules it has imported."""
+"""Key of a context for the modules that a command has imported."""
 
 
 def _import_now(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> None:
@@ -29,13 +29,13 @@ def _import_now(ctx: click.Context, parameter: click.Parameter, value: tuple[str
 
 
 def imported(ctx: click.Context) -> tuple[str, ...]:
-    """Return the modules and files that were imported, so that other processes can do so: files by their full path."""
+    """Return the modules and files that were imported, for other processes: files by their full path."""
     names: tuple[str, ...] = ctx.meta.get(_IMPORTS, ())
     return tuple(str(Path(name).resolve()) if name.endswith(".py") or "/" in name else name for name in names)
 
 
 def import_option(function: F) -> F:
-    """Import modules with passes of the user before anything else happens."""
+    """Add the option that imports modules with passes of the user first."""
     return click.option(
         "--import",
         "imports",
@@ -49,32 +49,32 @@ def import_option(function: F) -> F:
 
 
 def json_option(function: F) -> F:
-    """Print data for programs instead of text for people."""
+    """Add the option that prints data for programs instead of text."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")(function)
 
 
 def config_option(function: F) -> F:
-    """Read a configuration file."""
+    """Add the option for a configuration file."""
     return click.option("-c", "--config", "config_file", metavar="FILE", help="Configuration file (YAML).")(function)
 
 
 def debug_option(function: F) -> F:
-    """Show the traceback of errors; read by the entry point."""
+    """Add the option that shows the traceback of errors; the entry point reads it."""
     return click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")(function)
 
 
 def common_options(function: F) -> F:
-    """Print JSON, import passes of the user, show tracebacks: options of all commands that know passes."""
+    """Add the options of all commands that know passes: JSON, imports, tracebacks."""
     return json_option(import_option(debug_option(function)))
 
 
 def running_options(function: F) -> F:
-    """Have the common options, and limit what the execution of models may take."""
+    """Add the common options, and the limits of the execution of models."""
     return json_option(import_option(limit_options(debug_option(function))))
 
 
 class Answer(Protocol):
-    """What a command found, as text and as plain data."""
+    """Result of a command, as text and as plain data."""
 
     def to_json(self) -> Any:
         """Return plain data."""
@@ -82,13 +82,13 @@ class Answer(Protocol):
 
 
 def show(answer: Answer, *, as_json: bool) -> None:
-    """Print an answer for people, or for programs."""
+    """Print a result, as text or as JSON."""
     click.echo(json.dumps(answer.to_json(), indent=2, default=str) if as_json else str(answer))
 
 
 def parse_size(text: str, option: str) -> tuple[str, int]:
-    """Read the name and the size of a dimension."""
+    """Parse the name and the size of a dimension."""
     name, _, size = text.rpartition("=")
     if not name or not size.isdecimal():
-        raise UsageError(f"'{text}' gives no size to a dimension", hint=f"write {option} N=8")
+        raise UsageError(f"'{text}' is not a dimension with a size", hint=f"write {option} N=8")
     return name, int(size)

@@ -1,4 +1,4 @@
-"""Configuration and command line together: what to run, and with which options."""
+"""Configuration and command line together: passes to run, and their options."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a command needs to know of a run."""
+    """Pipeline and configuration of a run."""
 
     pipeline: str
     options: Mapping[str, Mapping[str, Any]]
     config: Config
     config_file: str | None = None
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The configuration as it is written, for passes of version 0.4."""
+    """The configuration as plain data, for passes of version 0.4."""
 
     def plan(self) -> Plan:
-        """Plan the pipeline; ``options:`` must reach a pass, sections of their own hold where their pass runs."""
+        """Plan the pipeline; each of ``options:`` must apply to a pass, unlike sections by pass name."""
         from onnx_passes.core.defaults import WHERE
         from onnx_passes.core.plan import plan
         from onnx_passes.legacy.configured import hand_over
@@ -53,7 +53,7 @@ class Settings:
 def settings(
     config_file: str | None, passes: Sequence[str], *, quiet: bool = False, needs_passes: bool = False
 ) -> Settings:
-    """Read the configuration, import what it names, and let passes on the command line come first."""
+    """Read the configuration and import its modules; passes on the command line override its pipeline."""
     config, given = _configuration(config_file, quiet) if config_file is not None else (Config(), dict[str, Any]())
     limit_as_configured(config)
     if config_file is not None:
@@ -71,7 +71,7 @@ def settings(
 
 
 def _configuration(path: str, quiet: bool) -> tuple[Config, Mapping[str, Any]]:
-    """Read a file, and return it also as it is written; forms of version 0.4 are noted."""
+    """Read a file, and return it parsed and as plain data; forms of version 0.4 are noted."""
     given = read_config(path)
     data, notes = modern(given)
     config = parse_config(data, where=path)

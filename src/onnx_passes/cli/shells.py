@@ -1,4 +1,4 @@
-"""Completion in bash, zsh and fish: file names stay, and pipeline text is completed inside of a word."""
+"""Completion in bash, zsh and fish: of file names, and of pipeline text inside a word."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _FILE = "file"
 
 
 class _KeepsFileNames(ShellComplete):
-    """Offers file names where nothing else fits."""
+    """Completion that falls back to file names."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Complete what there is to complete, or a file name."""
+        """Return completions, or a request for file names if there are none."""
         found = super().get_completions(args, incomplete)
         if found or incomplete.startswith("-"):
             return found
@@ -57,12 +57,12 @@ class _KeepsFileNames(ShellComplete):
 
 
 class Bash(_KeepsFileNames, BashComplete):
-    """Bash cuts words at ``=``, ``(`` and others: the line is read whole, and the answer cut where bash cuts."""
+    """Bash splits words at ``=``, ``(`` and others: read the whole line, and split the answer as bash does."""
 
     source_template = _BASH
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and the one that it is in."""
+        """Return the words before the cursor, and the word at the cursor."""
         line = os.environ["COMP_LINE"].encode()[: int(os.environ["COMP_POINT"])].decode(errors="ignore")
         words = split_arg_string(line)[1:]
         is_between = len(split_arg_string(f"{line}x")) > len(words) + 1
@@ -74,37 +74,37 @@ class Bash(_KeepsFileNames, BashComplete):
         return words, incomplete
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """Offer a second choice beside a single one that wants more behind it: bash would close the quotes."""
+        """Add a second completion to a single unfinished one: bash would close the quotes."""
         found = super().get_completions(args, incomplete)
         if len(found) == 1 and found[0].type == UNFINISHED:
             found.append(CompletionItem(f"{found[0].value}…", type=UNFINISHED))
         return found
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Leave out what bash takes for words of their own."""
+        """Drop the part of a completion that bash treats as separate words."""
         return f"{item.type},{str(item.value)[self._known :] if item.type != _FILE else item.value}"
 
 
 class Zsh(_KeepsFileNames, ZshComplete):
-    """Zsh as click has it."""
+    """Completion of zsh, without the type of unfinished words."""
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Know no unfinished words."""
+        """Format a completion; zsh has no unfinished words."""
         return super().format_completion(_finished(item))
 
 
 class Fish(_KeepsFileNames, FishComplete):
-    """Fish as click has it, but for commas in what is completed."""
+    """Completion of fish, which also allows commas in completions."""
 
     source_template = FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
 
     def format_completion(self, item: CompletionItem) -> str:
-        """Know no unfinished words."""
+        """Format a completion; fish has no unfinished words."""
         return super().format_completion(_finished(item))
 
 
 def register() -> None:
-    """Let click use these."""
+    """Register these classes with click."""
     for name, shell in (("bash", Bash), ("zsh", Zsh), ("fish", Fish)):
         add_completion_class(shell, name)
 
@@ -114,7 +114,7 @@ def _finished(item: CompletionItem) -> CompletionItem:
 
 
 def _seen_by_bash(word: str) -> str:
-    """Return the end of a word that bash takes for the whole."""
+    """Return the end of a word that bash treats as the whole word."""
     seen = os.environ.get("COMP_WORD", "")
     if set(seen) <= set(_BREAKS):
         return ""

@@ -1,4 +1,4 @@
-"""Requests to end the program take the way of an error, so that no temporary file stays behind."""
+"""Signals that end the program become exceptions, so that temporary files are removed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 
 class Terminated(BaseException):
-    """Somebody wants the program to end: nothing is caught on the way but to clean up."""
+    """Request to end the program; not an Exception, so that only cleanup code runs."""
 
 
 @contextlib.contextmanager
 def cleaning_up() -> Generator[None]:
-    """Raise Terminated where the program would end at once, with files half written."""
+    """Raise Terminated on signals that would otherwise end the program with partial files."""
 
     def end(number: int, frame: object) -> None:
         raise Terminated
 
     before: dict[int, Any] = {}
-    # Only the main thread may say what happens; anywhere else all stays as it is.
+    # Only the main thread may set signal handlers.
     with contextlib.suppress(ValueError):
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)

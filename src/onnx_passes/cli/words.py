@@ -1,8 +1,8 @@
-"""Which words of a command line are models, and which are passes.
+"""Sort the words of a command line into models and passes.
 
-``onnx-passes model.onnx cleanup simplify`` and ``onnx-passes simplify model.onnx out.onnx`` mean what they say: models
-stand before the passes or behind them. A word that names a pass or a group is one, whatever files there are; a file of
-that name is written with its folder, as ``./simplify``.
+Models come before the passes, as in ``onnx-passes model.onnx cleanup simplify``, or after them, as in ``onnx-passes
+simplify model.onnx out.onnx``. Names of passes and groups take precedence over files; a file of such a name is written
+with its folder, as ``./simplify``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEAD = re.compile(r"[^\s{}(),]*")
 
 @dataclass(frozen=True)
 class Words:
-    """Models to read, passes to run, and where the results go if a word says so."""
+    """Models to read, passes to run, and the output if a word names one."""
 
     models: tuple[str, ...]
     passes: tuple[str, ...]
@@ -31,7 +31,7 @@ class Words:
 
 
 def sort_words(words: Sequence[str], *, has_output: bool = False) -> Words:
-    """Tell models from passes; behind passes, the last of several models is the output, unless an option is."""
+    """Sort words into models and passes; after passes, the last of several models is the output without an option."""
     if not is_pass(words[0]):
         first, *others = words
         more = tuple(takewhile(_is_model, others))
@@ -40,27 +40,31 @@ def sort_words(words: Sequence[str], *, has_output: bool = False) -> Words:
     models = tuple(words[len(passes) :])
     if not models:
         raise UsageError(
-            f"no model is named: '{passes[0]}' is a pass",
+            f"no model is given: '{passes[0]}' is a pass",
             hint=f"write 'onnx-passes {' '.join(passes)} in.onnx out.onnx'; a file of that name is './{passes[0]}'",
         )
     for word in models:
         if not _is_model(word):
-            raise UsageError(f"'{word}' stands behind models", hint="passes come before all models, or behind them")
+            raise UsageError(
+                f"the pass '{word}' is between models", hint="write passes before all models, or after them"
+            )
     if has_output or len(models) == 1:
         return Words(models, passes)
     *inputs, output = models
     if len(inputs) > 1 and not names_folder(output):
-        raise UsageError(f"{len(inputs)} models cannot all become {output}", hint="name a folder last, or with -o")
+        raise UsageError(
+            f"{len(inputs)} models cannot be written to one file {output}", hint="name a folder last, or with -o"
+        )
     return Words(tuple(inputs), passes, output)
 
 
 def names_folder(path: str) -> bool:
-    """Tell whether a path is that of a folder, or is written as one."""
+    """Return whether a path is an existing folder, or ends with a slash."""
     return path.endswith(("/", os.sep)) or Path(path).is_dir()
 
 
 def require_first(word: str, commands: Sequence[str]) -> None:
-    """Tell a mistyped command or pass from a missing file: both come first."""
+    """Raise the error for an unknown first word: a mistyped command or pass, or a missing file."""
     if word != "-" and not Path(word).exists() and not Path(word).suffix:
         raise UsageError(
             f"there is no file, command or pass '{word}'",
@@ -79,7 +83,7 @@ def _is_surely_model(word: str) -> bool:
 
 
 def is_pass(word: str) -> bool:
-    """Tell whether a word names a pass or group, alone or with options."""
+    """Return whether a word is the name of a pass or group, with or without options."""
     if _is_surely_model(word) or not _head(word):
         return False
     try:

@@ -1,4 +1,4 @@
-"""What a worker does with one model of several: it is told names and words, and answers in plain data."""
+"""Work of a worker on one of several models: requests and answers are plain data."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from onnx_passes.workers.cluster import Cluster
 
 Answer = dict[str, Any]
-"""What came of a model: a summary of the run, or an error."""
+"""Outcome of a model: a summary of the run, or an error."""
 
 _FOLDERS = ("keep_intermediates", "dump", "repro")
-"""What a run leaves beside its result, if it is asked to or fails."""
+"""Folders that a run writes besides its result, on request or on failure."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of every model: passes, a configuration, options, limits, and the folder that paths start from."""
+    """Options common to all models: passes, configuration, limits, and the folder that paths are relative to."""
 
     passes: tuple[str, ...]
     config_file: str | None
     choices: Choices
     given: Mapping[str, Any]
-    """What the command line says of inputs, outputs, passes and modules of the user."""
+    """Options of the command line for inputs, outputs, passes and modules of the user."""
     folder: str
     seconds: float
     memory: int
 
     @classmethod
     def of_command(cls, passes: tuple[str, ...], config_file: str | None, choices: Choices, at_once: int) -> Request:
-        """Ask what the command asks that runs now, of so many models at once on this machine."""
+        """Return the request of the current command, for a number of concurrent models on this machine."""
         from onnx_passes.verify.run.resources import current_resources
         from onnx_passes.workers.sharing import memory_share
 
@@ -60,7 +60,7 @@ class Request:
 
     @contextlib.contextmanager
     def holding(self) -> Generator[None]:
-        """Let everything that the request asks for hold in this process, as if its command ran here."""
+        """Apply the settings of the request to this process, as if its command ran here."""
         from onnx_passes.verify.run.resources import limited
 
         if not Path(self.folder).samefile("."):
@@ -79,7 +79,7 @@ Task = tuple[Job, Request]
 
 
 def do(task: Task) -> Answer:
-    """Run one model; whatever goes wrong is part of the answer, so that the others go on."""
+    """Run one model; errors are part of the answer, so that the other models continue."""
     job, request = task
     try:
         with cleaning_up(), request.holding():
@@ -92,10 +92,10 @@ def do(task: Task) -> Answer:
 def answers(
     cluster: Cluster, jobs: Iterable[Job], request: Request, work: Callable[[Task], Answer] = do
 ) -> Iterator[tuple[Job, Answer]]:
-    """Let workers run all models, and yield what came of each as soon as it is known.
+    """Run all models on workers, and yield each answer as soon as it is known.
 
     A model whose process ends is tried once: here it would end the next one, too. A cluster loses workers for other
-    reasons, so that there it is tried twice.
+    reasons, so there it is tried twice.
     """
     from onnx_passes.workers.cluster import require_seen
     from onnx_passes.workers.completed import Lost, completed
@@ -110,12 +110,12 @@ def answers(
 
 
 def exit_code(answer: Answer) -> int:
-    """Return the exit code that a run of this model alone would have."""
+    """Return the exit code of a run of this model alone."""
     return int(answer["error"]["exit_code"]) if "error" in answer else ExitCode.OK
 
 
 def _run(job: Job, request: Request) -> Answer:
-    """Run one model of several: files that a run leaves beside its result get a folder for each."""
+    """Run one of several models; each has its own folders for reproducers and dumps."""
     choices = request.choices
     own = {key: str(Path(folder) / job.name) for key in _FOLDERS if (folder := getattr(choices, key))}
     job.target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A pipeline on a zoo: what is up to date stays, and every result is in the manifest as soon as it is there."""
+"""Incremental runs of a pipeline on a zoo; every result is added to the manifest at once."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from onnx_passes.zoo.pending import Policy
 
 _MOST = 40
-"""So many models are shown in the terminal; the page has all."""
+"""Number of models in the table on the terminal; the page has all."""
 
 
 @dataclass(frozen=True)
 class Zoo:
-    """What a folder of results holds after a run: rows of the models that were asked for, and what was done."""
+    """Folder of results after a run: the rows of the requested models, and the models that ran."""
 
     folder: Path
     rows: Mapping[str, ModelRow]
@@ -44,7 +44,7 @@ class Zoo:
 
     @property
     def unverified(self) -> list[ModelRow]:
-        """List the models of which nobody knows whether they still compute the same."""
+        """List the models that could not be verified."""
         return [row for row in self.rows.values() if row.status == "unverified"]
 
     @property
@@ -76,7 +76,7 @@ def run_zoo(
     cluster: Callable[[], AbstractContextManager[Cluster]],
     quiet: bool,
 ) -> Zoo:
-    """Run what is not up to date; workers are started only if there is something to do."""
+    """Run the models that are not up to date; workers are started only if needed."""
     from onnx_passes.graph.atomic import remove_leftovers
     from onnx_passes.zoo.manifest import opened
     from onnx_passes.zoo.pending import drop_gone, pending
@@ -89,7 +89,7 @@ def run_zoo(
         run = manifest.begin(deciding, len(jobs), len(jobs) - len(waiting))
         if waiting:
             _remove_abandoned(waiting)
-            # The largest first, so that no process waits for another one at the end.
+            # The largest first, so that no process is idle at the end.
             waiting.sort(key=_size, reverse=True)
             with cluster() as workers:
                 _work(manifest, run, workers, waiting, request, quiet=quiet)
@@ -101,13 +101,13 @@ def run_zoo(
 
 
 def do_and_look(task: Task) -> Answer:
-    """Run one model in a worker, and tell what its files held before, and those of its result."""
+    """Run one model in a worker, and return the state of its files before, and of the results."""
     from onnx_passes.workers.origin import own_origin
     from onnx_passes.zoo.contents import contents_of
 
     job, request = task
     with contextlib.suppress(Exception), request.holding():
-        # What goes wrong here goes wrong again in the run, which tells it.
+        # An error here occurs again in the run, which reports it.
         _load_once(request.passes, request.config_file)
     cpu, wall = _cpu(), time.monotonic()
     source = contents_of(job.source)
@@ -120,7 +120,7 @@ def do_and_look(task: Task) -> Answer:
 
 @cache
 def _load_once(passes: tuple[str, ...], config_file: str | None) -> None:
-    """Import and compile what all models need, so that its time is not that of the first one."""
+    """Import and compile the passes, so that this time is not counted for the first model."""
     from onnx_passes.rewrite.together import Together
 
     for _, step in settings(config_file, passes, quiet=True).plan().walk():
@@ -129,7 +129,7 @@ def _load_once(passes: tuple[str, ...], config_file: str | None) -> None:
 
 
 def show_zoo(zoo: Zoo, page: Path) -> None:
-    """Print a table of what ran, and what went wrong, now or before."""
+    """Print a table of the models that ran, and all failures, also earlier ones."""
     from onnx_passes.graph.wording import count
     from onnx_passes.report.summary import models_table
     from onnx_passes.report.tables import standard_error
@@ -143,7 +143,7 @@ def show_zoo(zoo: Zoo, page: Path) -> None:
     if len(ran) > len(shown):
         click.echo(f"… and {len(ran) - len(shown)} more: {page}", err=True)
     for row in failed[:_MOST]:
-        before = "" if row.model in zoo.ran else " (before, and nothing has changed)"
+        before = "" if row.model in zoo.ran else " (in an earlier run, nothing has changed)"
         click.echo(f"{row.source}: {row.status}{before}: {row.message}", err=True)
     if len(failed) > _MOST:
         click.echo(f"… and {len(failed) - _MOST} more that failed: {page}", err=True)
@@ -160,7 +160,7 @@ def show_zoo(zoo: Zoo, page: Path) -> None:
 
 
 def warn_unverified(zoo: Zoo) -> None:
-    """Name the models that could not be verified, and why; nobody may take these for right by being quiet."""
+    """Print the models that could not be verified, with the reason, also with --quiet."""
     for row in zoo.unverified[:_MOST]:
         click.echo(f"warning: {row.source} could not be verified: {row.message.splitlines()[0]}", err=True)
     if len(zoo.unverified) > _MOST:
@@ -168,7 +168,7 @@ def warn_unverified(zoo: Zoo) -> None:
 
 
 def show_comparison(found: Comparison) -> None:
-    """Print what got worse and what got better."""
+    """Print the models that got worse or better."""
     from onnx_passes.graph.wording import count
     from onnx_passes.report.columns import Column
     from onnx_passes.report.tables import Row, fitted_table, standard_error
@@ -275,6 +275,6 @@ def _table_row(row: ModelRow) -> tuple[str, Any, str]:
 
 
 def _cpu() -> float:
-    """Return the seconds of processors that this process and those it waited for have used."""
+    """Return the processor seconds of this process and of its finished children."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system

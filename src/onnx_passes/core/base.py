@@ -1,4 +1,4 @@
-"""Base classes of passes: small, typed, and ignorant of how they are run."""
+"""Base classes of passes: small, typed, and independent of how passes are run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = ("*",)
 
 @dataclass
 class AnalysisResult(PassResult):
-    """What an analysis returns: the model as it was, and what was found."""
+    """Result of an analysis: the unchanged model and the finding."""
 
     value: Any = None
 
@@ -41,7 +41,7 @@ def _ignore(application: Application) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Refused:
-    """A rewrite that was considered at a node and refused: for what reason, and at which value or node."""
+    """Refusal of a rewrite at a node, with the reason, and the value or node that it is about."""
 
     rule: str
     node: ir.Node | None
@@ -51,12 +51,12 @@ class Refused:
 
 @dataclass
 class Context:
-    """What the manager hands to a running pass.
+    """State of a run that the manager passes to a pass.
 
-    Who wants to know why rewrites were refused gives a list for ``refusals``; otherwise they are only counted. Rules
-    that are ``skipped``, by their folded names, are not applied. ``memory`` is what passes of one run keep for those
-    that follow. With a ``shuffle_seed`` rules look at nodes in a random order. A pass that ``runs_again`` after it
-    changed something need not make sure that it would find no more.
+    Refusals of rewrites are appended to ``refusals`` if that is a list; otherwise they are only counted. Rules that are
+    ``skipped``, by their folded names, are not applied. ``memory`` is what passes of one run store for later ones. With
+    a ``shuffle_seed`` rules visit nodes in a random order. A pass that ``runs_again`` after it changed something need
+    not reach its own fixpoint.
     """
 
     record: StepRecord = field(default_factory=lambda: StepRecord(1, "", "", ""))
@@ -75,21 +75,20 @@ class Context:
         self.record.rules.extend(rules)
 
     def note(self, text: str) -> None:
-        """Add a remark that the user should see."""
+        """Add a note for the user."""
         self.record.notes.append(text)
 
 
-# Type checkers find a default among the keywords of a field specifier only: without one, any value is a default.
+# Type checkers only accept a default as keyword of a field specifier: without one, any value is a default.
 @dataclass_transform(kw_only_default=True, field_specifiers=(dataclasses.field,))
 class Pass(ir.passes.PassBase):
     """A step on a model; options are annotated fields of the class, as in a dataclass.
 
-    ``needs`` names passes that must hold before this one, ``followed_by`` passes to run after it changed
-    the model, ``preserves`` the results of earlier passes that stay true (``("*",)`` for all of them).
-    ``fast_math`` says what the claim of a pass does not cover, as in LLVM: NaN (``nnan``), infinities (``ninf``),
-    the sign of zeros (``nsz``); and how rounding may differ: regrouping (``reassoc``), fusing (``contract``).
-    ``lowers`` names the operators that it writes in terms of others.
-    ``takes_body`` is set for passes that are given others to run, as ``fixpoint(a, b)``.
+    ``needs`` names passes that must run before this one, ``followed_by`` passes to run after it changed the model,
+    ``preserves`` the results of earlier passes that stay valid (``("*",)`` for all of them). ``fast_math`` lists
+    exceptions to the claim of a pass, as in LLVM: NaN (``nnan``), infinities (``ninf``), the sign of zeros (``nsz``);
+    and differences of rounding: regrouping (``reassoc``), fusing (``contract``). ``lowers`` names the operators that it
+    writes in terms of others. ``takes_body`` is set for passes with nested passes, as ``fixpoint(a, b)``.
     """
 
     kind: ClassVar[Kind] = "transformation"
@@ -103,9 +102,9 @@ class Pass(ir.passes.PassBase):
     takes_body: ClassVar[bool] = False
     writes_init: ClassVar[bool] = False
     skipped_rules: ClassVar[frozenset[str]] = frozenset()
-    """Rules that are left out where a pipeline says so, folded."""
+    """Rules that a pipeline skips, by folded names."""
     shuffle_seed: ClassVar[int | None] = None
-    """Where a pipeline says so, rules look at nodes in a random order."""
+    """Seed of a random order of nodes, if a pipeline asks for one."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -119,7 +118,7 @@ class Pass(ir.passes.PassBase):
                 )
             if hasattr(Pass, name):
                 raise RegistrationError(
-                    f"option '{name}' of pass '{cls.__name__}' hides what every pass has under that name",
+                    f"option '{name}' of pass '{cls.__name__}' hides an attribute of all passes",
                     hint="choose another name for the option",
                 )
         for name in (
@@ -143,22 +142,22 @@ class Pass(ir.passes.PassBase):
 
     @classmethod
     def unwritten(cls) -> tuple[str, ...]:
-        """Name the methods that a class of this kind must have, and this one has not."""
+        """Return the names of the methods that a class of this kind must define, but does not."""
         return ("call",) if "call" in getattr(cls, "__abstractmethods__", ()) else ()
 
     @classmethod
     def announces(cls) -> bool:
-        """Tell whether all that it changes are rewrites that instruments see: who only has ``call`` shows none."""
+        """Return whether all changes are rewrites that instruments see; a pass with ``call`` only has none."""
         return cls.kind == "transformation" and cls.run is not Pass.run
 
     @property
     def in_place(self) -> bool:
-        """Tell onnx_ir that the pass returns the model it was given."""
+        """Return True: the pass returns the model that it was given. For onnx_ir."""
         return True
 
     @property
     def changes_input(self) -> bool:
-        """Tell onnx_ir that the pass may change the model it was given."""
+        """Return True: the pass may change the model that it was given. For onnx_ir."""
         return True
 
     @property
@@ -183,24 +182,24 @@ class Pass(ir.passes.PassBase):
 
 
 class Analysis(Pass):
-    """A pass that looks at the model and never changes it: implement ``analyze``."""
+    """Pass that reads the model and never changes it: implement ``analyze``."""
 
     kind = "analysis"
     preserves = ALL
 
     @property
     def changes_input(self) -> bool:
-        """Tell onnx_ir that the model stays as it was."""
+        """Return False: the model is not changed. For onnx_ir."""
         return False
 
     @classmethod
     def unwritten(cls) -> tuple[str, ...]:
-        """Name ``analyze``, unless it or all that calls it is there."""
+        """Return ``analyze``, unless the class defines it, or overrides all of its callers."""
         unchanged = (cls.analyze, cls.call, cls.run) == (Analysis.analyze, Analysis.call, Analysis.run)
         return ("analyze",) if unchanged else ()
 
     def analyze(self, model: ir.Model) -> Any:
-        """Return what was found: plain data, or an object with ``to_json``."""
+        """Return the finding: plain data, or an object with ``to_json``."""
         raise NotImplementedError(f"analysis '{self.name}' has no analyze method")
 
     def call(self, model: ir.Model) -> AnalysisResult:

@@ -1,4 +1,4 @@
-"""From names, pipeline text, classes and objects to pass objects."""
+"""Construction of pass objects from names, pipeline text, classes and objects."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def collect(
 
 
 class PassBuilder:
-    """Makes pass objects, and remembers which ones.
+    """Constructs pass objects, and records their names.
 
-    What a user writes goes before the configuration, and the configuration before what a sequence of the collection
-    writes to its own members; options given to a sequence for its members go before all of these, the nearest first.
+    Options in pipeline text override the configuration, which overrides the options that a sequence of the collection
+    sets for its members. Options for members given to a sequence override all of these; the innermost sequence wins.
     """
 
     def __init__(self, defaults: Defaults | None = None, registry: Registry = REGISTRY) -> None:
@@ -47,12 +47,12 @@ class PassBuilder:
 
     @property
     def made(self) -> set[str]:
-        """Return the names, folded, of all passes and groups that were made from names or classes."""
+        """Return the folded names of all passes and groups that were constructed from names or classes."""
         return set(map(fold, self._made))
 
     @contextlib.contextmanager
     def skipping(self, pass_: ComposePass) -> Generator[None]:
-        """Leave out what a sequence skips, as long as its members are made and planned."""
+        """Skip the passes that a sequence skips while its members are constructed and planned."""
         skipping = pass_.skipping if isinstance(pass_, Skip) else None
         if skipping is None:
             yield
@@ -65,18 +65,18 @@ class PassBuilder:
         skipping.refuse_unfound()
 
     def leaves_out(self, *names: str) -> bool:
-        """Tell whether a pass or group of these names is left out here."""
+        """Return whether a pass or group with these names is skipped here."""
         found = [skipping.leaves_out(names) for skipping in self._skipping]
         return any(found)
 
     def collect(self, what: PassLike | Iterable[PassLike]) -> list[Pass]:
-        """Resolve what a user or a declaration names."""
+        """Resolve the argument of a user or of a declaration."""
         several = isinstance(what, Sequence | Set | Iterator) and not isinstance(what, str)
         items = cast(Iterable[PassLike], what) if several else [what]
         return [pass_ for item in items for pass_ in self._resolve(item)]
 
     def collect_all(self, what: Iterable[PassLike]) -> list[Pass]:
-        """Resolve what a pass declares that it needs, whatever is left out."""
+        """Resolve the passes that a pass needs, including skipped ones."""
         skipping, self._skipping = self._skipping, []
         try:
             return self.collect(what)
@@ -84,7 +84,7 @@ class PassBuilder:
             self._skipping = skipping
 
     def _resolve(self, what: object, *, own: bool = False) -> list[Pass]:
-        """Make passes of one thing; ``own`` says that a sequence has it among its ``passes``."""
+        """Construct passes from one argument; ``own`` is set for the ``passes`` of a sequence."""
         if isinstance(what, str):
             return [made for item in parse_pipeline(what) for made in self._item(item, what, own=own)]
         if isinstance(what, type) and issubclass(what, ir.passes.PassBase):
@@ -97,21 +97,21 @@ class PassBuilder:
             return [] if self.leaves_out(pass_.name) else [pass_]
         adapted = self.registry.adapt(cast(object, what))
         if adapted is None:
-            raise UsageError(f"{what!r} is no pass", hint="give a name, pipeline text, or a pass as class or object")
+            raise UsageError(f"{what!r} is not a pass", hint="give a name, pipeline text, or a pass as class or object")
         return [adapted()]
 
     def _item(self, item: Item, text: str, *, own: bool) -> list[Pass]:
         try:
             return self._unless_skipped(self.registry.find(item.name), item, text, own=own)
         except OptionError as error:
-            if own:  # What is wrong was written further out.
+            if own:  # The error is in the text of an enclosing pipeline.
                 raise
             raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
         except UnknownPassError as error:
             raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
 
     def _unless_skipped(self, found: Found, item: Item, text: str, *, own: bool) -> list[Pass]:
-        """Make a pass or group, unless it, or all that is in it, is left out."""
+        """Construct a pass or group; nothing if it, or all of its members, are skipped."""
         if self.leaves_out(found.name, *(() if found.is_group else (found.entries[0].name,))):
             return []
         try:
@@ -165,7 +165,7 @@ class PassBuilder:
             raise UsageError(f"pass '{entry.name}' cannot be set up: {error}") from error
 
     def _given(self, found: Found, item: Item, *, own: bool) -> Options:
-        """Merge all that was said of the options of a pass, from what counts least to what counts most."""
+        """Merge the options of a pass from all sources, in increasing precedence."""
         name = found.name if found.is_group else found.entries[0].name
         self._made.append(name)
         written = spelt_options(name, item.options, self.registry)
@@ -186,7 +186,7 @@ class PassBuilder:
         *,
         own: bool,
     ) -> dict[str, Any]:
-        """Make the members that are written behind a sequence, without those that it skips."""
+        """Construct the nested members of a sequence, without skipped ones."""
         cls = self.registry.load(found.entries[0])
 
         def make() -> Iterable[Pass]:
@@ -204,7 +204,7 @@ class PassBuilder:
     def _inside(
         self, found: Found, given: Options, make: Callable[[], Iterable[Pass]], body: tuple[Item, ...] = ()
     ) -> tuple[Pass, ...]:
-        """Make the members of a sequence, each with the options that the sequence was given for it."""
+        """Construct the members of a sequence, each with the options that the sequence has for it."""
         scope = MemberOptions(found.name, given)
         self._scopes.append(scope)
         self._open.append(found.name)
@@ -217,7 +217,7 @@ class PassBuilder:
         return passes
 
     def _members(self, found: Found, inside: Iterable[object], given: Options) -> dict[str, Any]:
-        """Make the members that a sequence has of its own, and say what its text must tell for them to be the same."""
+        """Construct the own members of a sequence, and return the options that its text needs to reproduce them."""
         mark = len(self._made)
         passes = self._inside(found, given, lambda: (p for one in inside for p in self._resolve(one, own=True)))
         names = dict.fromkeys(self._made[mark:])
@@ -228,7 +228,7 @@ class PassBuilder:
 
 
 class _NothingLeftError(Exception):
-    """All members of a sequence are left out."""
+    """All members of a sequence are skipped."""
 
 
 def _unexpected_body(owner: str, item: Item, text: str) -> PipelineSyntaxError:

@@ -1,4 +1,4 @@
-"""What a pass promises about its result; the verification instrument holds it to the promise."""
+"""Claims of passes about their results, which the verification instrument checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ClaimKind = Literal["equality", "tolerance", "metric", "structure"]
 
 @dataclass(frozen=True)
 class Claim:
-    """One promise: bit-equal results, results within a tolerance, a metric in its range, or a structure."""
+    """Claim of a pass: bit-equal results, results within a tolerance, a metric in its range, or a structure."""
 
     kind: ClaimKind
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])

@@ -1,4 +1,4 @@
-"""The garbage collector, out of the way."""
+"""Control of the garbage collector."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 _MANY = 100_000
-"""New objects before the collector looks at them; modules and definitions alone are several hundred thousand."""
+"""Number of new objects before a collection; modules and definitions alone are several hundred thousand."""
 
 
 @contextmanager
 def patient_collector() -> Generator[None]:
-    """Make the garbage collector of a process that runs one command look seldom, and at nothing when it ends.
+    """Make collections rare in a process that runs one command, and skip the one at its end.
 
-    Otherwise it looks again and again at modules while they are loaded, and at all objects before the process exits.
+    Otherwise the collector scans modules while they are loaded, and all objects before the process exits.
     """
     gc.set_threshold(_MANY)
     try:
@@ -25,7 +25,7 @@ def patient_collector() -> Generator[None]:
 
 @contextmanager
 def paused_collector() -> Generator[None]:
-    """Pause the garbage collector: it would search growing graphs again and again, and find nothing."""
+    """Pause the garbage collector: it would scan growing graphs repeatedly, without finding garbage."""
     enabled = gc.isenabled()
     gc.disable()
     try:

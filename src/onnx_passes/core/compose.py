@@ -1,4 +1,4 @@
-"""Sequences of passes: run in order, or again and again until nothing changes."""
+"""Sequences of passes, run in order or repeated until nothing changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PassLike: TypeAlias = "str | type[ir.passes.PassBase] | ir.passes.PassBase"
 
 
 class ComposePass(Pass):
-    """A sequence of passes, named in ``passes``; ``exhaustive`` repeats it to a fixpoint."""
+    """Sequence of the passes in ``passes``; ``exhaustive`` repeats it to a fixpoint."""
 
     kind = "sequence"
     passes: ClassVar[Sequence[PassLike]] = ()
@@ -34,14 +34,14 @@ class ComposePass(Pass):
 
     @property
     def in_place(self) -> bool:
-        """Tell onnx_ir whether all members return the model they were given."""
+        """Return whether all members return the model that they were given. For onnx_ir."""
         from onnx_passes.core.build import collect
 
         return all(member.in_place for member in collect(self.body))
 
     @property
     def at_most(self) -> int:
-        """Return how often the sequence may run."""
+        """Return the maximum number of rounds."""
         return self.rounds if self.exhaustive else 1
 
     def call(self, model: ir.Model) -> PassResult:
@@ -53,10 +53,11 @@ class ComposePass(Pass):
         return PassResult(outcome.model, outcome.record.modified)
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Run the members until a round changes nothing, a state comes back, or rounds are used up.
+        """Run the members until a round changes nothing, a state recurs, or the rounds are used up.
 
-        A round that only annotated gets one more: what it found out may let other members apply. States are compared
-        from the second round on: most fixpoints are reached by the first, and a state is a walk over all of the model.
+        A round that only annotated is followed by another: its annotations may enable other members. States are
+        compared from the second round on: most fixpoints are reached by the first, and a state is a walk over the whole
+        model.
         """
         assert context.run_children is not None
         identity = Fingerprinter.within_run()
@@ -86,7 +87,7 @@ class ComposePass(Pass):
 
 
 class Group(ComposePass):
-    """The members of a group, in registration order."""
+    """Members of a group, in registration order."""
 
     label: str = internal("group")
 
@@ -97,7 +98,7 @@ class Group(ComposePass):
 
 
 class Skip(ComposePass):
-    """Run the passes given as its body without some of their parts."""
+    """Run the nested passes without some passes, groups or rules."""
 
     names: tuple[str, ...] = option((), "passes, groups, or rules as pass/rule; * and ? stand for anything")
     skipping: Skipping | None = internal(None)
@@ -105,11 +106,11 @@ class Skip(ComposePass):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.names:
-            raise OptionError("it is not said what is skipped", hint="as in skip{names=[fuse-bias]}(simplify)")
+            raise OptionError("pass 'skip' needs names", hint="as in skip{names=[fuse-bias]}(simplify)")
         self.skipping = self.skipping or Skipping(self.names)
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Run the members, and say what is not among them."""
+        """Run the members, and note the skipped names."""
         context.note(f"left out: {', '.join(self.names)}")
         return super().run(model, context)
 
@@ -118,7 +119,7 @@ class Skip(ComposePass):
 
 
 class Shuffle(ComposePass):
-    """Run the passes given as its body with nodes in a random order."""
+    """Run the nested passes with nodes in a random order."""
 
     seed: int = option(0, "seed of the order")
 
@@ -132,9 +133,9 @@ class Shuffle(ComposePass):
 
 
 class Fixpoint(ComposePass):
-    """Repeat the passes given as its body until the structure of the model no longer changes."""
+    """Repeat the nested passes until the structure of the model no longer changes."""
 
-    max: int = option(100, "rounds at most")
+    max: int = option(100, "maximum number of rounds")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,7 +144,7 @@ class Fixpoint(ComposePass):
 
     @property
     def at_most(self) -> int:
-        """Return how often the sequence may run."""
+        """Return the maximum number of rounds."""
         return self.max
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The configuration file: typed sections, every unknown key an error that names the nearest."""
+"""The configuration file: typed sections; an unknown key is an error that suggests the nearest one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far results may be from those of the original model."""
+    """Largest difference of results from those of the original model."""
 
     atol: float | None = None
     rtol: float | None = None
@@ -34,11 +34,11 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Verify:
-    """How results are compared; ``verify: false`` or ``verify: {}`` switches verification off.
+    """Options of verification; ``verify: false`` or ``verify: {}`` switches it off.
 
-    ``metrics`` has the accepted range ``[min, max]`` of each metric, ``batch`` the rows of the reference data that
-    are run at a time for them, ``structure`` the properties that every pass must leave the model with. ``samples`` is
-    how many inputs are generated, ``special`` whether NaN, infinities, the largest and smallest numbers are tried.
+    ``metrics`` has the accepted range ``[min, max]`` of each metric, ``batch`` the rows of the reference data per run,
+    ``structure`` the properties that hold after every pass. ``samples`` is the number of generated inputs, ``special``
+    adds NaN, infinities, the largest and smallest numbers.
     """
 
     tolerance: Tolerance = field(default_factory=Tolerance)
@@ -51,7 +51,7 @@ class Verify:
 
 @dataclass(frozen=True)
 class OnnxRuntime:
-    """How models are executed, and where all that they compute on the way is kept (``true``, or a folder).
+    """Options of execution; ``keep_intermediates`` stores all inner values (``true``, or a folder).
 
     ``time_limit`` has the seconds, ``memory_limit`` the bytes that one run of a model may take.
     """
@@ -69,7 +69,7 @@ class OnnxRuntime:
 class Layouts:
     """Layouts of inputs and outputs, each entry with the layout it assumes and the permutation to apply.
 
-    With ``keep_interface`` converters are put at inputs and outputs, which themselves stay as they are.
+    With ``keep_interface`` converters are inserted at inputs and outputs, which themselves are unchanged.
     """
 
     inp: tuple[Any, ...] = ()
@@ -79,7 +79,7 @@ class Layouts:
 
 @dataclass(frozen=True)
 class Extract:
-    """The part of a model that is cut out: what it takes and what it returns."""
+    """Part of a model to extract: its inputs and outputs."""
 
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Extract:
 
 @dataclass(frozen=True)
 class Logging:
-    """What is shown and kept of a run."""
+    """Messages and files of a run."""
 
     verbose: bool = False
     checkpoint: str | None = None
@@ -96,12 +96,12 @@ class Logging:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that a configuration file may say.
+    """All keys of a configuration file.
 
     ``shapes`` has sizes by dimension or input, ``inputs`` the options of set-input by input; ``make_initializers``,
-    ``make_inputs``, ``extract``, ``add_outputs``, ``drop_outputs``, ``rename`` and ``rename_dimensions`` what else is
-    done to the interface, in this order; ``skip`` the passes and rules that are left out, ``keep`` the nodes that stay
-    as they are.
+    ``make_inputs``, ``extract``, ``add_outputs``, ``drop_outputs``, ``rename`` and ``rename_dimensions`` further
+    changes of the interface, in this order; ``skip`` the passes and rules to skip, ``keep`` the nodes that no pass
+    rewrites.
     """
 
     imports: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class Config:
 
 
 def load_config(path: str | Path) -> Config:
-    """Read a YAML file; every mistake is an error that names file and key."""
+    """Read a YAML file; an error names file and key."""
     return parse_config(read_config(path), where=str(path))
 
 
@@ -172,7 +172,7 @@ def read_config(path: str | Path) -> object:
 
 
 def parse_config(data: object, *, where: str = "configuration") -> Config:
-    """Check plain data, as YAML gives it, and turn it into a configuration."""
+    """Convert plain data, as YAML gives it, to a configuration."""
     return _read(Config, data, where, ())
 
 

@@ -1,4 +1,4 @@
-"""Coverage: which values and branches, that a rewrite might get wrong, the samples of a verified run brought about."""
+"""Coverage: values and branches that a wrong rewrite might affect, and how many the samples of a run reached."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Coverage:
-    """Counts of what was seen inside a model, each beside the number of what there is.
+    """Numbers of values and branches that samples reached, each next to the total number.
 
     ``inputs`` are values that elementwise operators read, ``boundaries`` the numbers at which operators change their
-    mind: limits, bounds, thresholds, rounding ties. ``branches`` are those of If, and bodies of Loop and Scan; they run
-    with the model (``taken``) or, if no sample reaches them, ``alone``. Special samples are not counted.
+    behaviour: limits, bounds, thresholds, rounding ties. ``branches`` are those of If, and bodies of Loop and Scan;
+    they run with the model (``taken``) or, if no sample reaches them, ``alone``. Special samples are not counted.
     """
 
     inputs: int = 0
@@ -28,11 +28,11 @@ class Coverage:
     alone: int = 0
 
     def with_branches(self, branches: int, taken: int, alone: int) -> Coverage:
-        """Return the coverage with counts of branches."""
+        """Return the coverage with numbers of branches."""
         return replace(self, branches=branches, taken=taken, alone=alone)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; what the model has none of is left out."""
+        """Return plain data; kinds that the model does not have are left out."""
         parts = {
             "inputs": ("negative", "zero", "positive"),
             "boundaries": ("below", "at", "above"),

@@ -1,4 +1,4 @@
-"""Options by pass name, as the configuration and ``apply(options=…)`` give them: nothing is ignored in silence."""
+"""Options by pass name, from the configuration and ``apply(options=…)``: an unused option is an error."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx_passes.core.registry import REGISTRY, Found, Registry
 
 Defaults = Mapping[str, Mapping[str, object]]
 WHERE = "options"
-"""Where an error about them is, unless a file can be named."""
+"""Location of errors if no file is known."""
 
 
 def resolve_names(given: Defaults, registry: Registry = REGISTRY) -> dict[str, dict[str, object]]:
-    """Return the options under the names of the passes that they are for; unknown names are errors.
+    """Return the options by the canonical names of their passes; unknown names are errors.
 
     Options of members may be nested: ``{"streamline": {"infer-thresholds": {"max-bits": 3}}}``.
     """
@@ -46,11 +46,11 @@ def _flat(options: Mapping[str, object], known: Sequence[str], prefix: str = "")
 
 
 def refuse_unused(given: Defaults, used: Collection[str]) -> None:
-    """Refuse options for a pass that is not among those in use, whose names are folded."""
+    """Refuse options of a pass that is not in use; ``used`` has folded names."""
     for name, options in given.items():
         if options and fold(name) not in used:
             raise OptionError(
-                f"nothing takes the options of '{name}': it is not in the pipeline, or was given as an object",
+                f"no pass takes the options of '{name}': it is not in the pipeline, or was given as an object",
                 where=WHERE,
                 hint="leave them out, or run the pass by its name",
             )

@@ -1,8 +1,8 @@
-"""How results show themselves in notebooks: the page is made by a room above, when a notebook asks for it.
+"""Display of results in notebooks; a package above makes the pages on demand.
 
-A notebook asks each object for ``_repr_mimebundle_``. Results live in low rooms, which must not import the pages that
-show them; so they pass the question on to the one module that knows all pages. It is imported by its name when the
-first result is shown: who shows nothing pays nothing.
+A notebook asks each object for ``_repr_mimebundle_``. Results are in lower packages, which must not import the pages
+that show them, so they delegate to the one module that knows all pages. It is imported by name when the first result is
+shown.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _PAGES = "onnx_passes.session.display"
 
 
 def ipython() -> Any:
-    """Return the shell of IPython that this process runs in; it is not imported for that."""
+    """Return the IPython shell of this process, without importing IPython."""
     return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
 
 
 class Displayed:
-    """Base of what notebooks show as a page of its own."""
+    """Base class of objects that notebooks show as a page."""
 
     __slots__ = ()
 

@@ -1,7 +1,8 @@
-"""What is known of a pass without importing it, as the index and the notes on plugins keep it."""
+"""Description of a pass that needs no import, as the index stores it, and the check of the class of a pass."""
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import linecache
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.naming import fold, kebab
 from onnx_passes.core.options import Option, describe
 
@@ -17,9 +19,61 @@ if TYPE_CHECKING:
     from onnx_passes.core.base import Pass
 
 
+_METHODS = ("pattern", "check", "rewrite")
+_DECLARATIONS = (
+    "needs",
+    "followed_by",
+    "preserves",
+    "fast_math",
+    "lowers",
+    "commute",
+    "forks",
+    "functions",
+    "passes",
+    "exhaustive",
+)
+_NEAR = 0.8
+_SAID_WHEN_USED = ("call", "analyze")
+
+
+def refuse_misspelt(cls: type[Pass], place: str) -> None:
+    """Refuse a class that lacks a method of its kind, or has one whose name is nearly that of another."""
+    own = {name: value for name, value in vars(cls).items() if not name.startswith("_")}
+    for missing in cls.unwritten():
+        near = difflib.get_close_matches(missing, own, n=1, cutoff=_NEAR)
+        if missing in _SAID_WHEN_USED and not near:
+            continue
+        raise RegistrationError(
+            f"pass '{cls.__name__}' ({place}) has no method '{missing}'",
+            hint=f"rename '{near[0]}' to '{missing}'" if near else f"write 'def {missing}(self, …)'",
+        )
+    for name, value in own.items():
+        known = (
+            _METHODS if _is_method_of_rule(value) else _DECLARATIONS if isinstance(value, tuple | str | bool) else ()
+        )
+        inherited = name in known or any(name in vars(base) for base in cls.__mro__[1:])
+        near = [] if inherited or name in _fields(cls) else difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
+        if near and near[0] not in own and hasattr(cls, near[0]):
+            raise RegistrationError(
+                f"'{name}' of pass '{cls.__name__}' ({place}) is not a method that is ever called",
+                hint=f"did you mean '{near[0]}'?",
+            )
+
+
+def _is_method_of_rule(value: object) -> bool:
+    """Return whether a value looks like a method of a rule: its first parameter is ``op``."""
+    if not inspect.isfunction(value):
+        return False
+    return value.__code__.co_varnames[1:2] == ("op",)
+
+
+def _fields(cls: type[Pass]) -> set[str]:
+    return set(inspect.get_annotations(cls))
+
+
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a pass without importing it."""
+    """Description of a pass without importing it."""
 
     name: str
     class_name: str
@@ -40,16 +94,16 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """Return the first line of the documentation."""
+        """Return the first line of the docstring."""
         return self.doc.split("\n", 1)[0]
 
     @property
     def place(self) -> str:
-        """Name module and line of the definition."""
+        """Return module and line of the definition."""
         return f"{self.module}:{self.line}" if self.line else self.module
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
+        """Return plain data, without empty fields."""
         return {key: value for key, value in asdict(self).items() if value not in ((), {}, "", 0)}
 
     @staticmethod
@@ -66,7 +120,7 @@ _TUPLES = ("groups", "tags", "needs", "followed_by", "preserves", "members", "cl
 
 
 def entry_of(cls: type[Pass], groups: tuple[str, ...], tags: tuple[str, ...], aliases: dict[str, str]) -> Entry:
-    """Describe a pass class; ``groups`` are the names that it is registered under beside its own."""
+    """Describe a pass class; ``groups`` are the names that it is registered under besides its own."""
     own = next((name for name in groups if fold(name) == fold(cls.__name__)), None)
     name = own or kebab(cls.__name__)
     other_names: dict[str, str] = {}
@@ -95,7 +149,7 @@ def entry_of(cls: type[Pass], groups: tuple[str, ...], tags: tuple[str, ...], al
 
 
 def _line_of(cls: type) -> int:
-    """Find the class statement by its text: inspect would parse the whole file, which takes milliseconds."""
+    """Find the line of the class statement by its text: inspect would parse the file, which takes milliseconds."""
     file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
     statement = re.compile(rf"\s*class {re.escape(cls.__name__)}\b")
     return next((number for number, line in enumerate(linecache.getlines(file), 1) if statement.match(line)), 0)

@@ -1,4 +1,4 @@
-"""Errors for people: what is wrong, where, and what to do next, each with its exit code."""
+"""Errors for users: what is wrong, where, and what to do next, each with its exit code."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ExitCode(IntEnum):
 class OnnxPassesError(Exception, Displayed):
     """Base of all errors raised on purpose.
 
-    ``what`` is one sentence, ``where`` names the file, node or key, ``hint`` says what to do next. In notebooks it
-    stands alone, without the way through this package; if code of somebody else failed, with the lines of that.
+    ``what`` is one sentence, ``where`` names the file, node or key, ``hint`` is what to do next. In notebooks it is
+    shown without the frames of this package; if the user's code raised, with the lines of that code.
     """
 
     exit_code: ExitCode = ExitCode.INTERNAL
@@ -43,7 +43,7 @@ class OnnxPassesError(Exception, Displayed):
         return f"{text}; {self.hint}" if self.hint else text
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython prints in the place of a traceback."""
+        """Return the text that IPython prints instead of a traceback."""
         import traceback
 
         lines = str(self).split("\n")
@@ -57,7 +57,7 @@ class OnnxPassesError(Exception, Displayed):
 
 
 class UsageError(OnnxPassesError):
-    """What the user asked for cannot be done as asked."""
+    """Request of the user that cannot be carried out."""
 
     exit_code = ExitCode.USAGE
 
@@ -87,13 +87,13 @@ class PlanError(UsageError):
 
 
 class PassFailedError(OnnxPassesError):
-    """A pass raised, or broke its contract."""
+    """A pass raised an exception, or broke its contract."""
 
     exit_code = ExitCode.PASS
 
 
 class ContractError(PassFailedError):
-    """A pass did what its kind forbids, or misreported whether it changed the model."""
+    """A pass made a change that its kind forbids, or misreported whether it changed the model."""
 
 
 class RewriteError(PassFailedError):
@@ -101,11 +101,11 @@ class RewriteError(PassFailedError):
 
 
 class BudgetError(PassFailedError):
-    """A rule set keeps rewriting without an end in sight."""
+    """A rule set exceeded its number of applications."""
 
 
 class StructureError(PassFailedError):
-    """The model has not the structure that was asked for."""
+    """The model does not have a required structure."""
 
     exit_code = ExitCode.VERIFICATION
 

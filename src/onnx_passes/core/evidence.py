@@ -1,9 +1,9 @@
-"""Evidence on two axes: what is preserved, and how well that is known.
+"""Evidence on two axes: what is preserved, and how that is known.
 
 Rewrites follow one another, so evidence is composed along a run. Semantics that every rewrite preserves are preserved
 by the run: floats bit by bit, quantization levels of exact arithmetic, or real numbers. Exact arithmetic may follow
 floats, since the floats are then those of the original. Floats must not follow exact arithmetic: a rewrite that keeps
-the floats of a model which is equal to the original in real numbers alone keeps its rounding errors, too.
+the floats of a model which is equal to the original in real numbers only keeps its rounding errors, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STEP = 0
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is preserved, and how that is known."""
+    """Preserved semantics, and how that is known."""
 
     preserved: str
     known: str
@@ -80,7 +80,7 @@ class BodyEvidence:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
+        """Return plain data, without empty fields."""
         return {key: value for key, value in vars(self).items() if value}
 
 
@@ -110,14 +110,14 @@ class Evidence:
         return Finding.parse(self.level) if ":" in self.level else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
+        """Return plain data, without empty fields."""
         data = {key: value for key, value in vars(self).items() if value not in (None, "", 0, ())}
         return data | ({"bodies": [body.to_json() for body in self.bodies]} if self.bodies else {})
 
 
 @dataclass(frozen=True)
 class RewriteProof:
-    """What is proved of one rewrite, by which method and from which facts.
+    """Proof of one rewrite: its method and facts.
 
     ``preserves`` are the semantics in which old and new values are equal. It is empty if there is no proof, for a
     ``reason``.
@@ -150,7 +150,7 @@ class RewriteProof:
 
     @property
     def text(self) -> str:
-        """Return one line for people."""
+        """Return a one-line description."""
         if not self.preserves:
             return f"not proved: {self.reason}"
         bound = () if self.bound is None else (f"at most {self.bound:.2g} off",)
@@ -159,7 +159,7 @@ class RewriteProof:
 
 @dataclass(frozen=True)
 class StepEvidence:
-    """All evidence of a step: what running it showed, and the proofs of its rewrites, of which there are so many."""
+    """Evidence of a step: from running it, and from proofs of its rewrites, whose number is given."""
 
     shown: Evidence | None
     proofs: Sequence[RewriteProof]
@@ -168,14 +168,14 @@ class StepEvidence:
 
     @property
     def status(self) -> str:
-        """Return the status that no proof outweighs, of a step that failed, did not run or changed nothing."""
+        """Return the status that overrides all proofs, if the step failed, did not run or changed nothing."""
         if self.shown is None:
             return UNVERIFIED if self.modified else UNCHANGED
         return self.shown.level if self.shown.finding is None else ""
 
     @property
     def is_known(self) -> bool:
-        """Return whether something is known of each of its rewrites by itself."""
+        """Return whether each rewrite has evidence of its own."""
         complete = len(self.proofs) == self.rewrites or any(proof.application == STEP for proof in self.proofs)
         return bool(self.proofs) and complete and all(proof.preserves for proof in self.proofs)
 
@@ -219,7 +219,7 @@ def is_weaker(level: str, other: str) -> bool:
 
 
 def _findings(steps: Sequence[StepEvidence]) -> list[Finding]:
-    """Compose the evidence of steps; findings that another one covers are left out."""
+    """Compose the evidence of steps; drop findings that another one covers."""
     kept: Mapping[str, int] = dict.fromkeys(SEMANTICS, 0)
     for step in steps:
         kept = _after(kept, step)
@@ -232,7 +232,7 @@ def _findings(steps: Sequence[StepEvidence]) -> list[Finding]:
 
 
 def _after(kept: Mapping[str, int], step: StepEvidence) -> Mapping[str, int]:
-    """Return the semantics that are preserved up to and with a step, each with the place of how that is known."""
+    """Return the semantics that are preserved up to and including a step, with how each is known."""
     ways: list[Mapping[str, int]] = []
     if step.is_known:
         proved = kept
@@ -258,7 +258,7 @@ def _composed(kept: Mapping[str, int], preserves: Collection[str], known: int) -
 
 
 def grouped(proofs: Iterable[RewriteProof]) -> list[dict[str, Any]]:
-    """Return plain data that lists rewrites together of which the same is known."""
+    """Return plain data in which rewrites with the same proof are listed together."""
     groups: dict[RewriteProof, list[int]] = {}
     for proof in proofs:
         key = RewriteProof(

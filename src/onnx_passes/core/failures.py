@@ -1,4 +1,4 @@
-"""What an error knows, as plain data: for the command line, for records and reports."""
+"""Errors as plain data: for the command line, for records and reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_passes.core.errors import OnnxPassesError
 def describe_failure(error: BaseException) -> dict[str, Any]:
     """Return type and message of an error; where, hint and details if they are known.
 
-    Where a claim of a pass did not hold, what was found is the message, and not that a claim did not hold.
+    If a claim of a pass was violated, the message is that of the difference.
     """
     if not isinstance(error, OnnxPassesError):
         return {"type": type(error).__name__, "message": str(error) or type(error).__name__}

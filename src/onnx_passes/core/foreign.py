@@ -1,4 +1,4 @@
-"""Passes of onnx_ir and others, run by our manager as they are."""
+"""Adapter for passes of onnx_ir and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_passes.core.options import internal
 
 
 class ForeignPass(Transformation):
-    """Any ``onnx_ir`` pass as one of ours."""
+    """An ``onnx_ir`` pass as one of ours."""
 
     inner: ir.passes.PassBase = internal(None)
 
@@ -26,12 +26,12 @@ class ForeignPass(Transformation):
 
     @property
     def in_place(self) -> bool:
-        """Return what the wrapped pass says."""
+        """Return the property of the wrapped pass."""
         return self.inner.in_place
 
     @property
     def changes_input(self) -> bool:
-        """Return what the wrapped pass says."""
+        """Return the property of the wrapped pass."""
         return self.inner.changes_input
 
     def call(self, model: ir.Model) -> PassResult:

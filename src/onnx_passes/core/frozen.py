@@ -1,4 +1,4 @@
-"""Weights that nobody can change in place while passes run: models share their tensors, and checks rely on them."""
+"""Read-only weights during a run: models share their tensors, and checks rely on them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import onnx_ir as ir
 class FrozenWeights:
     """Arrays that are read-only for a while.
 
-    A pass that writes into one gets an error at that very line, which costs nothing where nobody does. Arrays that the
-    caller could write to are as before when the run is over.
+    A pass that writes into one gets an error at that line. Arrays that were writable are writable again after the run.
     """
 
     def __init__(self) -> None:
@@ -29,7 +28,7 @@ class FrozenWeights:
                 self._arrays.append(cast("np.ndarray[Any, Any]", array))
 
     def thaw(self) -> None:
-        """Make writable again what was; an array that others are views of comes before them."""
+        """Make the arrays writable again, an array before its views."""
         waiting, self._arrays = self._arrays, []
         while waiting:
             refused = [array for array in waiting if not _is_writable_again(array)]
@@ -39,7 +38,7 @@ class FrozenWeights:
 
 
 def is_write_to_frozen(error: BaseException) -> bool:
-    """Tell whether an error is what numpy says of an array that must not be written to."""
+    """Return whether an error is numpy's error for writing to a read-only array."""
     return isinstance(error, ValueError) and str(error).endswith("is read-only")
 
 
@@ -53,7 +52,7 @@ def _is_writable_again(array: np.ndarray[Any, Any]) -> bool:
 
 @contextmanager
 def frozen_weights(model: ir.Model) -> Generator[FrozenWeights]:
-    """Freeze the weights of a model as long as the block runs."""
+    """Freeze the weights of a model inside the block."""
     weights = FrozenWeights()
     weights.freeze(_tensors(model))
     try:
@@ -74,7 +73,7 @@ def _in_graph(graph: ir.Graph) -> Iterator[ir.TensorProtocol | None]:
             if attribute.is_ref():
                 continue
             if attribute.type is ir.AttributeType.TENSOR:
-                # `as_tensor` looks at every member of the protocol each time.
+                # `as_tensor` checks every member of the protocol on each call.
                 yield attribute.value
             elif attribute.type is ir.AttributeType.GRAPH:
                 yield from _in_graph(attribute.as_graph())

@@ -1,4 +1,4 @@
-"""Import the modules that define a user's passes: by module name or by file."""
+"""Import of modules that define a user's passes, and lazy imports."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import importlib
 import importlib.util
 import sys
 import zlib
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 
 from onnx_passes.core.errors import OnnxPassesError, UsageError
 
@@ -34,7 +37,7 @@ def import_user_modules(names: Iterable[str], *, base: Path | None = None) -> No
 
 @contextlib.contextmanager
 def nothing_from(*folders: Path) -> Generator[None]:
-    """Keep modules in these folders from being found by their name."""
+    """Prevent imports of modules in these folders."""
     kept = list(sys.path)
     closed = {folder.resolve() for folder in folders}
     sys.path[:] = [place for place in kept if Path(place or ".").resolve() not in closed]
@@ -43,6 +46,35 @@ def nothing_from(*folders: Path) -> Generator[None]:
         yield
     finally:
         sys.path[:] = kept
+
+
+@contextlib.contextmanager
+def postponed(*names: str) -> Generator[None]:
+    """Load modules, when they are imported, only once a name of theirs is asked for.
+
+    It is for a process of our own that ends with its command: to others, errors of an import that is put off come as a
+    surprise.
+    """
+    finder = _Postponing(names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Postponing(MetaPathFinder):
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
+    ) -> ModuleSpec | None:
+        """Find a module as usual, and let it be loaded late."""
+        spec = PathFinder.find_spec(fullname, path, target) if fullname in self._names else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
 
 
 def _import_file(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Instruments watch a run from outside: nothing of timing, printing or checking is inside a pass."""
+"""Instruments observe a run: timing, printing and checking are never part of a pass."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ class Instrument:
     """
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """See the model before the first step."""
+        """Observe the model before the first step."""
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """See the model after the last step; not called when a step failed."""
+        """Observe the model after the last step, unless a step failed."""
 
     def pipeline_failed(self, run: RunRecord, model: ir.Model, error: BaseException) -> None:
-        """See what is left when the run ends with an error or an interrupt."""
+        """Observe the model when the run ends with an error or an interrupt."""
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
-        """See the model before a pass; a text vetoes the pass."""
+        """Observe the model before a pass; return a text to veto the pass."""
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """See the model after a pass."""
+        """Observe the model after a pass."""
 
     def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
-        """See the model that a pass left behind when it raised."""
+        """Observe the model that a pass left when it raised."""
 
     def before_rewrite(self, application: Application) -> str | None:
-        """See a rewrite that is ready to be applied; a text vetoes it."""
+        """Observe a rewrite before it is applied; return a text to veto it."""
 
     def after_rewrite(self, application: Application) -> None:
-        """See a rewrite that was applied."""
+        """Observe a rewrite after it was applied."""
 
 
 class Limit(Instrument):
-    """Stop changing the model after a number of rule applications; numbers are stable from run to run."""
+    """Veto rule applications after a number of them; numbers are stable from run to run."""
 
     def __init__(self, applications: int) -> None:
         self.limit = applications
@@ -67,7 +67,7 @@ class Limit(Instrument):
 
 
 class StopAfter(Instrument):
-    """Let a run do nothing more after a step, and keep the model that is there then."""
+    """Veto all steps after a given one, and keep the model after it."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -79,6 +79,6 @@ class StopAfter(Instrument):
         return f"stopped after step {self.step}" if record.number > self.step else None
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Note the model after the step."""
+        """Keep the model after the step."""
         if record.number == self.step:
             self.text, self.model = step.text, model

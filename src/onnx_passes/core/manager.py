@@ -22,14 +22,14 @@ from onnx_passes.core.records import Application, RunRecord, Status, StepRecord
 
 @dataclass
 class Outcome:
-    """The model after the run, and the record of how it came about."""
+    """Model after the run, and the record of the run."""
 
     model: ir.Model = field(repr=False)
     record: RunRecord
 
 
 class Manager:
-    """Run plans on models, watched by instruments."""
+    """Runs plans on models, with instruments."""
 
     def __init__(self, instruments: Sequence[Instrument] = ()) -> None:
         self.instruments = tuple(instruments)
@@ -53,7 +53,7 @@ class _Run:
         self.repeating = 0
         self.changes = 0
         self.found_nothing: dict[Pass, int] = {}
-        """Passes that changed nothing when they ran last, and how many changes there had been."""
+        """Passes that changed nothing in their last run, with the number of changes at that time."""
 
     def execute(self, plan: Plan) -> Outcome:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -197,7 +197,7 @@ class _Run:
 
 
 def _as_failure(error: BaseException, step: Step) -> BaseException:
-    """Name the pass in an error of its code; our own errors, invariants and interrupts stay what they are."""
+    """Add the pass to an exception of its code; keep our own errors, broken invariants and interrupts."""
     if isinstance(error, OnnxPassesError):
         error.where = error.where or f"pass '{step.name}'"
         return error
@@ -207,7 +207,7 @@ def _as_failure(error: BaseException, step: Step) -> BaseException:
         return ContractError(
             f"writes into a weight of the model: {error}",
             where=f"pass '{step.name}'",
-            hint="models share their tensors: put a new tensor in the place of the old one",
+            hint="models share their tensors: assign a new tensor instead",
         )
     return PassFailedError(
         f"{type(error).__name__}: {error}",

@@ -32,7 +32,7 @@ def measure(model: ir.Model) -> ModelSize:
 
 
 def count_elements(tensor: ir.TensorProtocol) -> int:
-    """Count the elements of a tensor; ``size`` asks the protocol of every dimension."""
+    """Count the elements of a tensor, faster than ``size``, which asks every dimension of the protocol."""
     return math.prod(cast("tuple[int, ...]", tensor.shape.dims))
 
 

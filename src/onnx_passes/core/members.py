@@ -1,4 +1,4 @@
-"""Options of members: ``streamline{infer-thresholds.max-bits=3}`` reaches a pass inside a sequence or group."""
+"""Options of members: ``streamline{infer-thresholds.max-bits=3}`` sets an option of a pass in a sequence or group."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ Options = dict[str, object]
 
 
 class MemberOptions:
-    """Options that a sequence was given for its members, by member, and which of them a member took; they are spelt
-    as ``spelt_options`` does.
+    """Options of a sequence for its members, by member, and which of them were used.
+
+    Their names are spelt as by ``spelt_options``.
     """
 
     def __init__(self, owner: str, given: Mapping[str, object]) -> None:
@@ -36,12 +37,12 @@ class MemberOptions:
         return self._options.get(fold(member), {})
 
     def take(self, member: str) -> Options:
-        """Return the options for a member that takes them."""
+        """Return the options for a member, and mark them as used."""
         self._taken.add(fold(member))
         return self.of(member)
 
     def refuse_untaken(self, members: Iterable[str]) -> None:
-        """Refuse options for what is no member."""
+        """Refuse options for a name that is not a member."""
         for name in self._options.keys() - self._taken:
             known = list(dict.fromkeys(members))
             raise OptionError(
@@ -52,7 +53,7 @@ class MemberOptions:
 
 
 def spelt_options(owner: str, given: Iterable[tuple[str, object]], registry: Registry) -> Options:
-    """Spell options of a pass, and of its members, in one way; what is given twice so is an error."""
+    """Return the options of a pass and of its members in canonical spelling; duplicates are an error."""
     spelt: Options = {}
     for option, value in given:
         name = _spelt(owner, option, registry)
@@ -63,7 +64,7 @@ def spelt_options(owner: str, given: Iterable[tuple[str, object]], registry: Reg
 
 
 def has_open_names(name: str, registry: Registry) -> bool:
-    """Tell whether users choose the names of options of a pass: these are taken as they are spelt."""
+    """Return whether users choose the names of the options of a pass, which then keep their spelling."""
     return ANY_NAME in _known_options(name, registry)
 
 
@@ -84,13 +85,13 @@ def _known_options(name: str, registry: Registry) -> list[str]:
 
 
 def split(given: Mapping[str, object]) -> tuple[Options, Options]:
-    """Split options into those of a pass itself and those, with a dot, of its members."""
+    """Split options into those of a pass and those of its members, which contain a dot."""
     own = {name: value for name, value in given.items() if "." not in name}
     return own, {name: value for name, value in given.items() if "." in name}
 
 
 def members_of(found: Found, registry: Registry, body: Iterable[Item] = ()) -> Iterator[Entry]:
-    """List the passes inside a sequence or group, those inside its members too; imports nothing."""
+    """List the passes inside a sequence or group, at any depth, without importing them."""
     seen = {entry.name for entry in found.entries if not found.is_group}
     waiting = [*(_inside(found, registry)), *(registry.find(item.name) for item in body)]
     while waiting:
@@ -115,7 +116,7 @@ def _flat(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def unknown_option(owner: str, option: str, value: object, members: Iterable[Entry]) -> OptionError | None:
-    """Say how to reach the member that has an option, if a sequence was given it as one of its own."""
+    """Return the error for an option that only a member has, with its full spelling."""
     from onnx_passes.core.options import format_value
 
     having = [entry.name for entry in members if any(one.name == kebab(option) for one in entry.options)]

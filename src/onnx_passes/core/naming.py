@@ -10,11 +10,11 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @functools.lru_cache(maxsize=4096)
 def kebab(name: str) -> str:
-    """Spell a class, file or field name as pipeline text does."""
+    """Return the spelling of a class, file or field name in pipeline text."""
     return _WORD_START.sub("-", name).replace("_", "-").lower()
 
 
 @functools.lru_cache(maxsize=4096)
 def fold(name: str) -> str:
-    """Reduce all spellings of one name to one: ``FuseBatchNorm``, ``fuse-batchnorm`` and ``fuse_batch_norm``."""
+    """Return one spelling for ``FuseBatchNorm``, ``fuse-batchnorm`` and ``fuse_batch_norm``."""
     return name.replace("-", "").replace("_", "").casefold()

@@ -1,4 +1,4 @@
-"""Typed options of a pass: declared as fields, set alike from pipeline text, configuration and Python."""
+"""Typed options of a pass: declared as fields, set from pipeline text, configuration or Python."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _NOT_AN_OPTION = "onnx_passes.not_an_option"
 _NAME = "onnx_passes.name"
 _NAMED_BY_USER = "onnx_passes.named_by_user"
 ANY_NAME = "*"
-"""What an option is listed as whose name the user chooses."""
+"""Name in lists of an option whose name the user chooses."""
 
 
 def option(default: Any, help: str = "", *, name: str = "") -> Any:  # noqa: A002 - reads as in click and argparse
-    """Declare an option with a line of help, and the name it has in text if the field cannot have it."""
+    """Declare an option with a help text, and with its name in pipeline text if the field cannot have that name."""
     metadata = {"help": help, _NAME: name} if name else {"help": help}
     if isinstance(default, list | dict | set):
         mutable = cast(Any, default)
@@ -42,7 +42,7 @@ def option(default: Any, help: str = "", *, name: str = "") -> Any:  # noqa: A00
 def internal(
     default: Any = dataclasses.MISSING, *, default_factory: Any = dataclasses.MISSING, positional: bool = False
 ) -> Any:
-    """Declare a field that only Python can set: no option of pipeline text."""
+    """Declare a field that can only be set from Python."""
     return dataclasses.field(  # pyright: ignore[reportCallIssue]
         default=default,
         default_factory=default_factory,
@@ -52,7 +52,7 @@ def internal(
 
 
 def named_by_user(help: str) -> Any:  # noqa: A002 - as above
-    """Declare a mapping that takes the options of all names that no other option has."""
+    """Declare a mapping that collects all options with other names."""
     return dataclasses.field(default_factory=dict[str, object], metadata={"help": help, _NAMED_BY_USER: True})
 
 
@@ -76,7 +76,7 @@ def fields_of(cls: type) -> dict[str, dataclasses.Field[Any]]:
 
 
 def field_of_any_name(cls: type) -> dataclasses.Field[Any] | None:
-    """Return the field that takes options whose names the user chooses, if there is one."""
+    """Return the field that collects options with names of the user's choice, None if there is none."""
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     return next((field for field in fields if _NAMED_BY_USER in field.metadata), None)
 
@@ -92,7 +92,7 @@ def describe(cls: type) -> tuple[Option, ...]:
 
 
 def parse_options(cls: type, given: Mapping[str, object], *, owner: str) -> dict[str, Any]:
-    """Turn named values, as text or Python objects, into keyword arguments for the pass class."""
+    """Convert named values, text or Python objects, to keyword arguments of the pass class."""
     if not given:
         return {}
     fields, hints, others = fields_of(cls), _hints(cls), field_of_any_name(cls)
@@ -116,7 +116,7 @@ def parse_options(cls: type, given: Mapping[str, object], *, owner: str) -> dict
 
 
 def format_options(instance: object) -> str:
-    """Print the options that differ from their default, and those for members; or nothing."""
+    """Format the options that differ from their defaults, and those for members; empty if there are none."""
     parts: list[str] = []
     for name, field in fields_of(type(instance)).items():
         value = getattr(instance, field.name)
@@ -130,7 +130,7 @@ def format_options(instance: object) -> str:
 
 
 def convert(value: object, hint: Any) -> Any:
-    """Convert a value to the declared type; a ``ValueError`` says what the type takes."""
+    """Convert a value to the declared type; a ``ValueError`` describes the accepted values."""
     origin, arguments = get_origin(hint) or hint, get_args(hint)
     if hint is Any:
         return value
@@ -210,7 +210,7 @@ def _convert_sequence(value: object, origin: Any, arguments: Sequence[Any]) -> A
 
 
 def _is_fixed(origin: Any, arguments: Sequence[Any]) -> bool:
-    """Tell a tuple with a type for each element from one of any length."""
+    """Return whether a tuple type has a type for each element, not one type for any number."""
     return origin is tuple and bool(arguments) and arguments[-1] is not ...
 
 
@@ -221,7 +221,7 @@ def _one_of(value: object, choices: Mapping[str, Any]) -> Any:
 
 
 def format_value(value: object) -> str:
-    """Print an option value so that pipeline text parses it back."""
+    """Format an option value so that pipeline text parses it back."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -236,14 +236,14 @@ def format_value(value: object) -> str:
 
 
 def quote(text: str) -> str:
-    """Quote text where a bare word would not parse back."""
+    """Quote text that would not parse back as a bare word."""
     if _BARE_WORD.fullmatch(text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def type_name(hint: Any) -> str:
-    """Name a type as a user of pipeline text would."""
+    """Return the name of a type for users of pipeline text."""
     origin, arguments = get_origin(hint) or hint, get_args(hint)
     if origin is Annotated:
         return "size" if _BYTES in arguments[1:] else type_name(arguments[0])
@@ -263,7 +263,7 @@ def type_name(hint: Any) -> str:
 
 
 def _hints(cls: type) -> dict[str, Any]:
-    """Resolve the type of each option by itself; one that exists only for type checkers is read as text."""
+    """Resolve the type of each option separately; a type that only exists for type checkers is treated as text."""
     wanted = {field.name for field in fields_of(cls).values()}
     hints: dict[str, Any] = {}
     for owner in reversed(cls.__mro__):

@@ -26,11 +26,11 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NESTING = {"(": 1, ")": -1, "[": 1, "]": -1}
 _DEEPEST = 50
-"""What parses must also be planned, run and printed without running out of stack."""
+"""Maximum nesting: parsed pipelines must also be planned, run and printed within the stack."""
 
 
 class PipelineSyntaxError(UsageError):
-    """Pipeline text that cannot be read; the message points at the place."""
+    """Pipeline text that cannot be parsed; the message marks the place."""
 
     def __init__(self, what: str, text: str, at: int, *, hint: str | None = None) -> None:
         line_start = text.rfind("\n", 0, at) + 1
@@ -61,7 +61,7 @@ class Item:
 
 
 def format_pipeline(items: Iterable[Item]) -> str:
-    """Print the canonical form."""
+    """Format the items in canonical form."""
     return ", ".join(str(item) for item in items)
 
 
@@ -72,7 +72,7 @@ def without_body(text: str) -> str:
 
 @functools.cache
 def parse_pipeline(text: str) -> tuple[Item, ...]:
-    """Read pipeline text; a mistake is an error that points at it."""
+    """Parse pipeline text; an error marks the place."""
     return _Parser(text).pipeline(end="")
 
 

@@ -1,4 +1,4 @@
-"""Records as plain data, as JSON holds it."""
+"""Records as plain data for JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 def plain(value: object) -> Any:
-    """Return fields by name, mappings and lists of plain data; what JSON has no form for becomes text."""
+    """Return dataclasses as mappings by field, mappings and lists as such; everything else JSON lacks becomes text."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if hasattr(value, "to_json"):
@@ -31,7 +31,7 @@ def plain(value: object) -> Any:
 
 
 def finite(data: Any) -> Any:
-    """Write NaN and infinities, which JSON does not know, as text, however deep they lie in plain data."""
+    """Replace NaN and infinities, which JSON lacks, by text, at any depth."""
     if isinstance(data, float):
         return data if math.isfinite(data) else str(data)
     if isinstance(data, Mapping):

@@ -1,4 +1,4 @@
-"""The dependency plan: what was asked for, what it needs, what follows it, in a stable order."""
+"""The dependency plan: requested passes, those that they need and those that follow, in a stable order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 
 from onnx_passes.core.base import ALL, Pass
 from onnx_passes.core.build import PassBuilder
+from onnx_passes.core.claims import ClaimKind
 from onnx_passes.core.compose import ComposePass, PassLike
 from onnx_passes.core.defaults import Defaults, refuse_unused, resolve_names
 from onnx_passes.core.errors import PlanError
@@ -19,7 +20,7 @@ Reason = Literal["requested", "needed", "follows", "member"]
 
 @dataclass(frozen=True)
 class Why:
-    """Why a step is in the plan."""
+    """Reason why a step is in the plan."""
 
     reason: Reason
     by: str = ""
@@ -35,7 +36,7 @@ class Why:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Step:
-    """One pass of the plan; a sequence has the plan of its members in it."""
+    """One pass of the plan; a sequence contains the plan of its members."""
 
     pass_: Pass
     why: Why
@@ -56,7 +57,7 @@ class Step:
         return str(self.pass_)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Step]]:
-        """Iterate over this step and all below it, with their depth."""
+        """Iterate over this step and all nested ones, with their depth."""
         yield depth, self
         for child in self.children:
             yield from child.walk(depth + 1)
@@ -64,15 +65,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in order, and the pipeline that asked for them."""
+    """Steps in order, and the pipeline that they come from."""
 
     steps: tuple[Step, ...] = field(repr=False)
     pipeline: str
 
     @property
     def requested(self) -> list[Pass]:
-        """Return the passes that were asked for, without what they need or what follows them."""
+        """Return the requested passes, without those that they need or that follow them."""
         return [step.pass_ for step in self.steps if step.why.reason == "requested"]
+
+    def claims(self, kind: ClaimKind) -> bool:
+        """Return whether any pass makes a claim of this kind."""
+        return any(claim.kind == kind for _, step in self.walk() for claim in step.pass_.claims)
 
     def walk(self) -> Iterator[tuple[int, Step]]:
         """Iterate over all steps with their depth."""
@@ -83,10 +88,10 @@ class Plan:
 def plan(
     passes: Iterable[PassLike] | PassLike, *, defaults: Defaults | None = None, optional: Iterable[str] = ()
 ) -> Plan:
-    """Order passes with all that they need before them and all that follows them.
+    """Order passes, with all that they need before them and all that follow them.
 
-    ``defaults`` sets options by pass name; those that no pass of the plan takes are an error, unless ``optional``
-    names the pass.
+    ``defaults`` sets options by pass name; options of a pass that is not in the plan are an error, unless ``optional``
+    names that pass.
     """
     resolved = resolve_names(defaults or {})
     builder = PassBuilder(resolved)
@@ -97,7 +102,7 @@ def plan(
 
 
 class Facts:
-    """Which passes, with which options, have run and still hold."""
+    """Passes, with their options, that have run and whose results are still valid."""
 
     def __init__(self) -> None:
         self._holding: dict[str, str] = {}
@@ -106,25 +111,25 @@ class Facts:
         return str(pass_) in self._holding
 
     def after(self, pass_: Pass, *, modified: bool) -> None:
-        """Forget what a pass that changed the model does not preserve, and remember the pass itself."""
+        """Drop the results that a pass which changed the model does not preserve, and add the pass itself."""
         if modified and not set(ALL) <= set(pass_.preserves):
             preserved = {fold(name) for name in pass_.preserves}
             self._holding = {text: name for text, name in self._holding.items() if fold(name) in preserved}
         self._holding[str(pass_)] = pass_.name
 
     def copy(self) -> Facts:
-        """Return facts that later steps do not change."""
+        """Return an independent copy."""
         facts = Facts()
         facts._holding = dict(self._holding)
         return facts
 
     def restrict(self, other: Facts) -> None:
-        """Forget what does not hold there, too."""
+        """Drop the results that are not valid there."""
         self._holding = {text: name for text, name in self._holding.items() if text in other._holding}
 
 
 class _Planner:
-    """Plans as if every transformation changed the model; the manager skips what turns out to hold."""
+    """Plans as if every transformation changed the model; the manager skips steps that turn out to be unnecessary."""
 
     def __init__(self, builder: PassBuilder) -> None:
         self.builder = builder
@@ -148,7 +153,7 @@ class _Planner:
         children: tuple[Step, ...] = ()
         if isinstance(pass_, ComposePass):
             if pass_.at_most > 1:
-                self.facts = Facts()  # What holds in the first round need not hold in the next.
+                self.facts = Facts()  # A result that is valid in the first round may be invalid in the next.
             with self.builder.skipping(pass_):
                 children = tuple(self.sequence(self.builder.collect(pass_.body), Why("member", pass_.name)))
             self.facts.after(pass_, modified=False)
@@ -159,11 +164,11 @@ class _Planner:
             if follower.name != following and not self.builder.leaves_out(follower.name):
                 before = self.facts.copy()
                 yield from self.one(follower, Why("follows", pass_.name))
-                self.facts.restrict(before)  # The manager skips it when nothing changed.
+                self.facts.restrict(before)  # The manager skips it if nothing changed.
         self.open.pop()
 
     def named(self, names: Iterable[str]) -> list[Pass]:
-        """Make the passes that another one names; whoever names the same gets the same."""
+        """Construct the passes that another one names; the same names give the same objects."""
         key = tuple(names)
         if key not in self.made:
             self.made[key] = self.builder.collect_all(key)
@@ -181,5 +186,5 @@ class _Planner:
 
 
 def _is_combinator(pass_: Pass) -> bool:
-    """Tell whether a sequence got its members from outside: it may stand inside another one of its class."""
+    """Return whether a sequence got its members from outside, so that it may be nested in another one of its class."""
     return isinstance(pass_, ComposePass) and not pass_.passes

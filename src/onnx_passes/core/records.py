@@ -1,4 +1,4 @@
-"""Structured records of a run: what every step did, in numbers and words."""
+"""Structured records of a run: the changes, cost and evidence of every step."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 80
-"""Characters of pipeline text that are shown of a run or a step."""
+"""Length to which the pipeline text of a run or a step is shortened."""
 
 
 class Status(StrEnum):
-    """How a step ended."""
+    """Outcome of a step."""
 
     RUNNING = "running"
     DONE = "done"
@@ -44,9 +44,9 @@ class Status(StrEnum):
 
 @dataclass
 class RuleRecord:
-    """How often a rule was tried, matched, refused (and why) and applied, in so many seconds of processor time.
+    """How often a rule was tried, matched, refused (by reason) and applied, and its seconds of processor time.
 
-    ``owner`` is the pass that the rule is from if it is not that of the step.
+    ``owner`` is the pass of the rule if it is not that of the step.
     """
 
     name: str
@@ -74,7 +74,7 @@ class RuleRecord:
 
 @dataclass
 class ModelSize:
-    """Nodes by operator (subgraphs included), parameters and their bytes, and the version of the operator set."""
+    """Nodes by operator (subgraphs included), parameters and their bytes, and the opset."""
 
     operators: Counter[str] = field(default_factory=Counter[str])
     parameters: int = 0
@@ -89,9 +89,9 @@ class ModelSize:
 
 @dataclass(repr=False)
 class StepRecord(Displayed):
-    """One executed (or skipped) step of the plan; ``stopped`` says that an instrument vetoed a rewrite of it.
+    """One executed or skipped step of the plan; ``stopped`` if an instrument vetoed one of its rewrites.
 
-    ``evidence`` is what runs showed of it, ``proofs`` what is proved of its rewrites, in ``proving`` seconds.
+    ``evidence`` comes from running the model, ``proofs`` are those of its rewrites, found in ``proving`` seconds.
     """
 
     number: int
@@ -125,7 +125,7 @@ class StepRecord(Displayed):
 
     @property
     def all_evidence(self) -> StepEvidence:
-        """Return what runs showed of the step together with the proofs of its rewrites."""
+        """Return the evidence from running the step together with the proofs of its rewrites."""
         return StepEvidence(self.evidence, self.proofs, self.applications, self.modified)
 
     @property
@@ -134,7 +134,7 @@ class StepRecord(Displayed):
         return level_of([self.all_evidence])
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data for a report; an analysis result must be plain data itself to appear."""
+        """Return plain data for a report; the result of an analysis is included if it is plain data."""
         data: dict[str, Any] = {
             "number": self.number,
             "pass": self.name,
@@ -170,7 +170,7 @@ class StepRecord(Displayed):
 
 @dataclass(frozen=True)
 class NodeUpdate:
-    """How a node is changed in place: its operator, by field, and attributes, of which those that are None go."""
+    """Change of a node in place: fields of its operator, and attributes, of which None removes one."""
 
     fields: Mapping[str, str]
     attributes: Mapping[str, ir.Attr | None]
@@ -180,12 +180,12 @@ class NodeUpdate:
 class Application:
     """One application of a rewrite rule, numbered over the whole run.
 
-    ``matched`` are the nodes that the pattern bound, ``added`` those that the rewrite built, ``replaced``
-    the pairs of old and new values, ``owner`` the pass that the rule is from if it is not that of the step.
-    ``many`` says that it is one of many that change most of the model: values known from before are of no use to it,
-    ``settled`` that old and new values are known to be the same: shared bits, or what ONNX Runtime itself computed.
-    ``update`` is how ``root`` is changed in place, ``versions`` says that operators are read in another version.
-    The graph still is as before in ``before_rewrite`` and already is as after in ``after_rewrite``.
+    ``matched`` are the nodes that the pattern bound, ``added`` those that the rewrite built, ``replaced`` the pairs of
+    old and new values, ``owner`` the pass of the rule if it is not that of the step. ``many`` marks one of many
+    applications that change most of the model, for which cached values are of no use. ``settled`` means that old and
+    new values are known to be equal: they share their bits, or ONNX Runtime computed them. ``update`` is the change of
+    ``root`` in place, ``versions`` means that operators are read in another opset. In ``before_rewrite`` the graph is
+    the old one, in ``after_rewrite`` the new one.
     """
 
     number: int
@@ -210,7 +210,7 @@ class Application:
 
 @dataclass(frozen=True)
 class Inference:
-    """Seconds for an inference in ONNX Runtime, as it runs a model by default, before and after a run; or why none."""
+    """Seconds of an inference in ONNX Runtime with default options, before and after a run; or the reason for none."""
 
     before: float | None = None
     after: float | None = None
@@ -220,11 +220,11 @@ class Inference:
 
     @property
     def ratio(self) -> float | None:
-        """Return what part of the time before an inference takes after the run."""
+        """Return the time of an inference after the run divided by the time before."""
         return self.after / self.before if self.after is not None and self.before else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is not known."""
+        """Return plain data, without unknown fields."""
         data = {
             "before_seconds": self.before,
             "after_seconds": self.after,
@@ -238,7 +238,7 @@ class Inference:
 
 @dataclass(repr=False)
 class RunRecord(Displayed):
-    """The whole run: size before and after, and every step in order; ``coverage`` by the samples that verify it."""
+    """The whole run: sizes before and after, every step in order, and the ``coverage`` of its samples."""
 
     pipeline: str
     before: ModelSize
@@ -262,20 +262,20 @@ class RunRecord(Displayed):
 
     @property
     def modified(self) -> bool:
-        """Tell whether any step changed the model."""
+        """Return whether any step changed the model."""
         return any(step.modified for step in self.steps)
 
     @property
     def obstacle(self) -> str:
-        """Return why the run could not be verified; empty if it was, or if nobody asked for it."""
+        """Return why the run could not be verified; empty if it was, or if verification is off."""
         if self.level != UNVERIFIED:
             return ""
         steps = [step for step in self.leaves() if step.all_evidence.status == UNVERIFIED]
         reasons = [step.evidence.reason for step in steps if step.evidence is not None and step.evidence.reason]
-        return next(iter(reasons), "no reason is known")
+        return next(iter(reasons), "unknown reason")
 
     def leaves(self) -> Iterator[StepRecord]:
-        """Iterate over the steps that did work themselves: no sequences of other steps."""
+        """Iterate over the steps that are not sequences of other steps."""
         return (step for step in self.steps if not step.has_children)
 
     def to_json(self) -> dict[str, Any]:
@@ -306,7 +306,7 @@ class RunRecord(Displayed):
 
 
 def _change(step: StepRecord) -> str:
-    """Say what a step did to the model."""
+    """Describe the changes of a step."""
     if not step.modified:
         return "no change"
     rewrites = f", {_count(step.applications, 'rewrite')}" if step.applications else ""

@@ -1,25 +1,100 @@
-"""The registry: names, groups, aliases and tags of passes, answered from an index until a pass is needed."""
+"""The registry: names, groups, aliases and tags of passes, read from an index until a pass is needed.
+
+Passes that plug-ins register are cached, so that listing passes does not import them.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib
 import importlib.metadata
+import importlib.util
 import json
-from collections.abc import Callable, Iterable, Mapping
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from onnx_passes.core.entry import Entry as Entry
-from onnx_passes.core.entry import entry_of
+from onnx_passes.core.entry import entry_of, refuse_misspelt
 from onnx_passes.core.errors import OnnxPassesError, RegistrationError, UnknownPassError, did_you_mean
 from onnx_passes.core.naming import fold, kebab
-from onnx_passes.core.plugins import PluginNotes
-from onnx_passes.core.spelling import refuse_misspelt
 
 if TYPE_CHECKING:
     from onnx_passes.core.base import Pass
     from onnx_passes.core.instruments import Instrument
+
+
+_HERE = Path(__file__).parent
+"""Package with the modules that define the format of the cache."""
+
+
+class PluginNotes:
+    """Cached entries of one plug-in, valid while no Python file of its package changes."""
+
+    def __init__(self, plugin: EntryPoint) -> None:
+        self._state = _state_of(plugin)
+        name = hashlib.sha256(f"{plugin.value} {sys.prefix}".encode()).hexdigest()[:16]
+        self._file = _cache_folder() / f"plugin-{name}.json"
+
+    def read(self) -> list[dict[str, Any]] | None:
+        """Return the entries that the plug-in registered; None if nothing is cached or the package has changed."""
+        if self._state is None:
+            return None
+        try:
+            noted = json.loads(self._file.read_text(encoding="utf-8"))
+            return cast("list[dict[str, Any]]", noted["entries"]) if noted["state"] == self._state else None
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+
+    def write(self, entries: Sequence[dict[str, Any]]) -> None:
+        """Cache the entries; if that is not possible, the plug-in is imported the next time."""
+        if self._state is None:
+            return
+        with contextlib.suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=self._file.parent, delete=False, encoding="utf-8") as file:
+                json.dump({"state": self._state, "entries": entries}, file)
+            Path(file.name).replace(self._file)
+
+
+def _cache_folder() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or "~").expanduser() / "onnx-passes" / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "onnx-passes"
+
+
+def _state_of(plugin: EntryPoint) -> str | None:
+    """Return a digest of path, size and time of every Python file of the plug-in's package.
+
+    None if the package is imported already: then it is unknown which of its plug-ins registers which passes.
+    """
+    package = plugin.value.split(":")[0].split(".")[0]
+    if package in sys.modules:
+        return None
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or (spec.origin is None and not spec.submodule_search_locations):
+        return None
+    files = [_HERE / "entry.py", _HERE / "options.py", *([Path(spec.origin)] if spec.origin is not None else [])]
+    for folder in spec.submodule_search_locations or ():
+        files.extend(sorted(Path(folder).rglob("*.py")))
+    state = hashlib.sha256(f"{sys.version} {plugin.value}".encode())
+    try:
+        for file in files:
+            status = file.stat()
+            state.update(f"{file} {status.st_size} {status.st_mtime_ns}\n".encode())
+    except OSError:
+        return None
+    return state.hexdigest()
+
 
 PLUGINS = "onnx_passes.passes"
 """Entry-point group: each entry names a module that registers passes when imported."""
@@ -27,7 +102,7 @@ PLUGINS = "onnx_passes.passes"
 
 @dataclass(frozen=True)
 class Found:
-    """What a name stands for: one pass (perhaps with preset options) or the members of a group."""
+    """Meaning of a name: one pass, with preset options if any, or the members of a group."""
 
     name: str
     entries: tuple[Entry, ...]
@@ -41,24 +116,25 @@ class Registry:
     def __init__(self, index: Path | None = None) -> None:
         self._index = index
         self._entries: dict[str, Entry] = {}
+        self._others = _OtherNames()
         self._classes: dict[str, type[Pass]] = {}
         self._indexed = index is None
         self._plugins_loaded = False
         self._noted: dict[str, importlib.metadata.EntryPoint] = {}
         self.adapters: list[Callable[[object], type[Pass] | None]] = []
         self.watchers: list[Callable[[], Instrument]] = []
-        """What watches a pass that is called alone."""
+        """Instruments of a pass that is called alone."""
         self.renamed: Callable[[str], str | None] = _never_renamed
         self.broken_plugin: Callable[[RegistrationError], object] = _refuse
 
     def adapt(self, thing: object) -> type[Pass] | None:
-        """Make a pass class of something foreign, if anybody knows how."""
+        """Convert a foreign pass class or rule to a pass class, if an adapter accepts it."""
         return next((made for adapter in self.adapters if (made := adapter(thing)) is not None), None)
 
     def register(
         self, cls: type[Pass], *names: str, tags: Iterable[str] = (), aliases: Mapping[str, str] | None = None
     ) -> type[Pass]:
-        """Register a pass class; names beside its own are groups that it joins, or aliases if it is alone."""
+        """Register a pass class; further names are groups that it joins, or aliases if no other pass has them."""
         self._read_index()
         entry = entry_of(cls, names, tuple(tags), dict(aliases or {}))
         taken = self._entries.get(fold(entry.name))
@@ -70,46 +146,48 @@ class Registry:
         self._refuse_clashes(entry)
         refuse_misspelt(cls, entry.place)
         cls.text_name = entry.name
-        self._entries[fold(entry.name)] = entry
+        self._put(entry)
         self._classes[entry.name] = cls
         return cls
 
+    def _put(self, entry: Entry) -> None:
+        """Enter a pass, in the place of what was known of it."""
+        known = self._entries.get(fold(entry.name))
+        if known is not None:
+            self._others.remove(known)
+        self._entries[fold(entry.name)] = entry
+        self._others.add(entry)
+
     def refresh(self, cls: type[Pass]) -> None:
-        """Note what a decorator added to a class that is already registered."""
+        """Update the entry of a registered class after a decorator changed it."""
         entry = self._entries.get(fold(cls.__name__))
         if entry is not None and self._classes.get(entry.name) is cls:
-            self._entries[fold(entry.name)] = replace(entry, claims=tuple(str(claim) for claim in cls.claims))
+            self._put(replace(entry, claims=tuple(str(claim) for claim in cls.claims)))
 
     def _refuse_clashes(self, entry: Entry) -> None:
-        names = self._other_names(entry)
-        mine = {fold(name) for name in (*entry.groups, *entry.aliases)}
+        others = self._others
         for name in (entry.name, *entry.groups, *entry.aliases):
             key = fold(name)
-            owner = self._entries.get(key) if key in mine else None
-            owner = owner or names.get(key)
-            if owner is not None and owner.name != entry.name:
+            owners = [] if name == entry.name else [key]
+            owners += others.aliases.get(key, ())
+            # Several passes may be of one group, which must not be the name of a single one.
+            owners += () if name in entry.groups else others.groups.get(key, ())
+            found = (self._entries.get(owner) for owner in owners if owner != fold(entry.name))
+            owner = next(filter(None, found), None)
+            if owner is not None:
                 raise RegistrationError(
                     f"'{name}' of pass '{entry.name}' ({entry.place}) already names '{owner.name}' ({owner.place})",
                     hint="choose another name",
                 )
 
-    def _other_names(self, entry: Entry) -> dict[str, Entry]:
-        """Map aliases, and groups as far as the new entry would make them ambiguous, to their owners."""
-        names: dict[str, Entry] = {}
-        ambiguous = {fold(name) for name in (entry.name, *entry.aliases)}
-        for other in self._entries.values():
-            names.update({fold(alias): other for alias in other.aliases})
-            names.update({fold(group): other for group in other.groups if fold(group) in ambiguous})
-        return names
-
     def entries(self) -> list[Entry]:
-        """List all passes by name, plugins included."""
+        """List all passes by name, including those of plug-ins."""
         self._read_index()
         self.load_plugins()
         return sorted(self._entries.values(), key=lambda entry: entry.name)
 
     def groups(self) -> dict[str, list[Entry]]:
-        """Map each group to its members in registration order, plugins included."""
+        """Map each group to its members in registration order, including those of plug-ins."""
         self._read_index()
         self.load_plugins()
         return self._groups()
@@ -123,12 +201,12 @@ class Registry:
         return groups
 
     def names(self) -> list[str]:
-        """List every name that pipeline text may use."""
+        """List every name that is valid in pipeline text."""
         names = {name for entry in self.entries() for name in (entry.name, *entry.aliases)}
         return sorted(names | set(self.groups()))
 
     def find(self, name: str) -> Found:
-        """Resolve a name; an unknown one is an error that names the nearest."""
+        """Resolve a name; an unknown one is an error that suggests the nearest."""
         self._read_index()
         found = self._find(name)
         if found is None and not self._plugins_loaded:
@@ -145,23 +223,23 @@ class Registry:
         key = fold(name)
         if key in self._entries:
             return Found(self._entries[key].name, (self._entries[key],))
-        for entry in self._entries.values():
-            for alias, preset in entry.aliases.items():
-                if fold(alias) == key:
-                    return Found(alias, (entry,), preset=preset)
-        for group, members in self._groups().items():
-            if fold(group) == key:
-                return Found(group, tuple(members), is_group=len(members) > 1)
+        for owner in self._others.aliases.get(key, ()):
+            entry = self._entries[owner]
+            alias = next(alias for alias in entry.aliases if fold(alias) == key)
+            return Found(alias, (entry,), preset=entry.aliases[alias])
+        if key in self._others.groups:
+            group, members = next(item for item in self._groups().items() if fold(item[0]) == key)
+            return Found(group, tuple(members), is_group=len(members) > 1)
         now = self.renamed(name)
         return None if now is None else self._find(now)
 
     def found_of(self, cls: type) -> Found | None:
-        """Return what a class is registered as."""
+        """Return the entry of a registered class."""
         name = cls.__dict__.get("text_name", "")
         return self._find(name) if name and self._classes.get(name) is cls else None
 
     def load(self, entry: Entry) -> type[Pass]:
-        """Return the class of an entry, importing its module when it is first needed."""
+        """Return the class of an entry, importing its module on first use."""
         if entry.name in self._noted and entry.name not in self._classes:
             self._import_plugin(self._noted[entry.name])
         elif entry.name not in self._classes:
@@ -176,12 +254,12 @@ class Registry:
             return self._classes[entry.name]
         except KeyError:
             raise RegistrationError(
-                f"module '{entry.module}' does not register the pass '{entry.name}' that the index names",
+                f"module '{entry.module}' does not register the pass '{entry.name}' of the index",
                 hint="recreate the index with 'make index'",
             ) from None
 
     def load_plugins(self) -> None:
-        """Learn what the modules that installed packages offer in the entry-point group register."""
+        """Register the passes of installed packages, by their entry-point group."""
         if self._plugins_loaded:
             return
         self._plugins_loaded = True
@@ -198,16 +276,17 @@ class Registry:
                 notes.write([entry.to_json() for entry in added])
 
     def _take_noted(self, plugin: importlib.metadata.EntryPoint, entries: Iterable[Entry]) -> bool:
-        """Believe what is noted of a plugin, unless a name is taken by now: importing it says by whom."""
+        """Use the cached entries of a plug-in, unless a name is taken: importing it then raises the error."""
         by_name = {fold(entry.name): entry for entry in entries}
         if not by_name.keys().isdisjoint(self._entries):
             return False
-        self._entries.update(by_name)
+        for entry in by_name.values():
+            self._put(entry)
         self._noted.update((entry.name, plugin) for entry in by_name.values())
         return True
 
     def _import_plugin(self, plugin: importlib.metadata.EntryPoint) -> list[Entry]:
-        """Import a plugin; returns what it registered that was not known before."""
+        """Import a plug-in, and return its new entries."""
         known = set(self._entries)
         try:
             plugin.load()
@@ -221,9 +300,12 @@ class Registry:
         return [entry for key, entry in self._entries.items() if key not in known]
 
     def only_imported(self) -> None:
-        """Answer from what has been imported alone, without index and plugins."""
+        """Use only imported passes, without index and plug-ins."""
         self._indexed = self._plugins_loaded = True
-        self._entries = {key: entry for key, entry in self._entries.items() if entry.name in self._classes}
+        known, self._entries, self._others = self._entries, {}, _OtherNames()
+        for entry in known.values():
+            if entry.name in self._classes:
+                self._put(entry)
 
     def _read_index(self) -> None:
         if self._indexed or self._index is None:
@@ -233,7 +315,31 @@ class Registry:
             return
         for data in json.loads(self._index.read_text(encoding="utf-8")):
             entry = Entry.from_json(data)
-            self._entries.setdefault(fold(entry.name), entry)
+            if fold(entry.name) not in self._entries:
+                self._put(entry)
+
+
+class _OtherNames:
+    """Aliases and groups, folded, each with the folded names of the passes that have it."""
+
+    def __init__(self) -> None:
+        self.aliases: dict[str, dict[str, None]] = {}
+        self.groups: dict[str, dict[str, None]] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Enter the names of a pass."""
+        for table, names in ((self.aliases, entry.aliases), (self.groups, entry.groups)):
+            for name in names:
+                table.setdefault(fold(name), {})[fold(entry.name)] = None
+
+    def remove(self, entry: Entry) -> None:
+        """Take the names of a pass out."""
+        for table, names in ((self.aliases, entry.aliases), (self.groups, entry.groups)):
+            for key in map(fold, names):
+                owners = table.get(key, {})
+                owners.pop(fold(entry.name), None)
+                if not owners:
+                    table.pop(key, None)
 
 
 def _refuse(error: RegistrationError) -> NoReturn:
@@ -245,7 +351,7 @@ def _never_renamed(name: str) -> str | None:
 
 
 def _is_redefinition(old: Entry, new: Entry) -> bool:
-    """Tell a module imported again, or a notebook cell run again, from two passes of one name."""
+    """Return whether a class redefines another one: its module was imported again, or its notebook cell run again."""
     return (old.module, old.class_name) == (new.module, new.class_name)
 
 

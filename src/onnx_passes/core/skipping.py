@@ -1,4 +1,4 @@
-"""Passes and rules that are left out wherever a pipeline has them."""
+"""Passes and rules that a pipeline skips, at any depth."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _GLOB = set("*?[")
 
 
 class Skipping:
-    """What is left out, ``fuse-bias`` or ``eliminate-slice/SliceOfSlice``, and which of it was found.
+    """Names to skip, ``fuse-bias`` or ``eliminate-slice/SliceOfSlice``, and which of them were found.
 
-    ``*`` and ``?`` stand for anything.
+    ``*`` and ``?`` are wildcards.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -28,7 +28,7 @@ class Skipping:
         self._seen: dict[str, None] = {}
 
     def leaves_out(self, names: Iterable[str]) -> bool:
-        """Tell whether a pass or group that has these names is left out, and note it."""
+        """Return whether a pass or group with these names is skipped, and record it."""
         known = [kebab(name) for name in names]
         self._seen.update(dict.fromkeys(known))
         found = {wanted for wanted in self._wanted if "/" not in wanted and any(_fits(name, wanted) for name in known)}
@@ -36,7 +36,7 @@ class Skipping:
         return bool(found)
 
     def leave_out_rules(self, pass_: Pass) -> None:
-        """Leave out rules of a pass; those that it tells of beforehand must be among them."""
+        """Skip rules of a pass; if it can list its rules, the names must be among them."""
         for wanted in self._wanted:
             owner, _, rule = wanted.partition("/")
             if rule and _fits(pass_.name, owner):
@@ -48,12 +48,12 @@ class Skipping:
                     vars(pass_)["skipped_rules"] = pass_.skipped_rules | set(map(fold, names))
 
     def refuse_unfound(self) -> None:
-        """Refuse names that nothing has."""
+        """Refuse names that no pass or rule has."""
         for wanted in self._wanted:
             if wanted not in self._found:
                 raise OptionError(
-                    f"'{wanted}' is no pass or rule of this pipeline, and cannot be skipped",
-                    hint=did_you_mean(wanted, self._seen) or "'onnx-passes plan' shows them; what others need stays",
+                    f"'{wanted}' is not a pass or rule of this pipeline, and cannot be skipped",
+                    hint=did_you_mean(wanted, self._seen) or "'onnx-passes plan' shows them; needed passes stay",
                 )
 
 
@@ -64,6 +64,6 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _rules_of(pass_: Pass) -> list[str] | None:
-    """Return the names of the rules of a pass; one that is written by hand names them as it goes."""
+    """Return the names of the rules of a pass; unknown for a hand-written one."""
     rules: Callable[[], Iterable[Any]] | None = getattr(pass_, "rules", None)
     return None if rules is None else [str(rule.name) for rule in rules()]

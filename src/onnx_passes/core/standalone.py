@@ -1,4 +1,4 @@
-"""A pass that is called alone is watched like one in a run."""
+"""Instruments around a pass that is called alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_passes.core.registry import REGISTRY
 
 
 def run_alone(pass_: Pass, given: ir.Model | PassResult, call: Callable[[ir.Model], PassResult]) -> PassResult:
-    """Call a pass between the hooks of those that watch passes called alone; nobody can veto it."""
+    """Call a pass between the hooks of the registered instruments; vetoes are ignored."""
     model = given.model if isinstance(given, PassResult) else given
     watchers = [make() for make in REGISTRY.watchers]
     step = Step(pass_, Why("requested"))

@@ -1,4 +1,4 @@
-"""Texts cut to a length, and names cut so that they stay distinct."""
+"""Shortened texts, names shortened so that they stay distinct, and sizes with a unit."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _SEPARATOR = re.compile(r"[/.:]")
 _LEAST = 8
-"""Names are not told apart within fewer characters than these, but numbered."""
+"""Below this number of characters, names are numbered instead of shortened."""
 
 
 def shortened(text: str, most: int, *, front: bool = False) -> str:
-    """Cut a long text at its end, or at its front, where names are alike."""
+    """Shorten a long text at its end or, for names with the same beginning, at its front."""
     if len(text) <= most:
         return text
     return f"…{text[len(text) - most + 1 :]}" if front else f"{text[: most - 1]}…"
 
 
 def told_apart(names: Iterable[str], most: int) -> Mapping[str, str]:
-    """Shorten names to what tells them apart: distinct names stay distinct, within ``most`` characters.
+    """Shorten names to their distinguishing parts: distinct names stay distinct, within ``most`` characters.
 
-    A name alone keeps its end, as modules come first. Names with the same end keep a part of it, behind what differs.
-    Where there is no room for that, they are numbered.
+    A single name keeps its end, as modules come first. Names with the same end keep a part of it, after the difference.
+    If there is no room for that, they are numbered.
     """
     distinct = list(dict.fromkeys(names))
     found = dict(_cut(distinct, most))
@@ -47,7 +47,7 @@ def _cut(names: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
         kept = _last_part(end[len(end) - most // 2 :])
         stems = {name: name[: len(name) - len(end)] for name in group}
         apart = dict(_cut([*stems.values()], most - len(kept) - 1))
-        # What follows the difference fills the room that is left, unless names become alike by it.
+        # The text after the difference fills the remaining room, unless names become equal.
         filled = [f"{apart[stem]}{end}"[: most - len(kept) - 1] for stem in stems.values()]
         parts = filled if len(set(filled)) == len(filled) else [apart[stem] for stem in stems.values()]
         yield from ((name, f"{part}…{kept}") for name, part in zip(stems, parts, strict=True))
@@ -56,13 +56,13 @@ def _cut(names: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
 def _common_end(names: Sequence[str]) -> str:
     turned = [name[::-1] for name in names]
     least, greatest = min(turned), max(turned)
-    # What the first and the last in the order of the alphabet share, all between them share.
+    # A prefix of the alphabetically first and last name is a prefix of all.
     alike = next((place for place, (a, b) in enumerate(zip(least, greatest, strict=False)) if a != b), len(least))
     return least[:alike][::-1]
 
 
 def _last_part(end: str) -> str:
-    """Begin at a separator, if there is one."""
+    """Return the last part from a separator on, if there is one."""
     start = _SEPARATOR.search(end)
     return end[len(end) // 3 :] if start is None else end[start.start() :]
 
@@ -73,3 +73,12 @@ def _numbered(text: str, most: int) -> Iterator[str]:
         mark = f"~{number}"
         yield f"{text[: max(most - len(mark), 0)]}{mark}"
         number += 1
+
+
+def size_text(size: float) -> str:
+    """Print a number of bytes for people."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

@@ -10,10 +10,10 @@ _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
 
 
 def all_nodes(container: ir.Graph | ir.Function) -> Iterator[ir.Node]:
-    """Yield every node, and after each the nodes of the graphs that it holds."""
+    """Yield every node, each followed by the nodes of its subgraphs."""
     for node in container:
         yield node
-        # Every walk passes here: a call for each node would be half of its cost.
+        # The innermost loop of every walk: a call for each node would be half of its cost.
         for attribute in node.attributes.data.values():
             kind = attribute.type
             if kind is _GRAPH or kind is _GRAPHS:
@@ -23,7 +23,7 @@ def all_nodes(container: ir.Graph | ir.Function) -> Iterator[ir.Node]:
 
 
 def all_graphs(container: ir.Graph | ir.Function) -> Iterator[ir.Graph]:
-    """Yield the graphs that nodes hold, at any depth."""
+    """Yield the subgraphs of nodes, at any depth."""
     for node in container:
         for attribute in node.attributes.data.values():
             kind = attribute.type
@@ -35,8 +35,8 @@ def all_graphs(container: ir.Graph | ir.Function) -> Iterator[ir.Graph]:
 
 
 def holds_graphs(node: ir.Node) -> bool:
-    """Tell whether a node has an attribute for graphs, which may be a reference or empty."""
-    # Attributes are a mapping written in Python, the one in it is not.
+    """Return whether a node has an attribute for graphs, which may be a reference or empty."""
+    # Attributes are a Python mapping around a faster one.
     for attribute in node.attributes.data.values():
         kind = attribute.type
         if kind is _GRAPH or kind is _GRAPHS:
@@ -45,7 +45,7 @@ def holds_graphs(node: ir.Node) -> bool:
 
 
 def nested_graphs(node: ir.Node) -> Iterator[ir.Graph]:
-    """Yield the graphs that a node holds in its attributes."""
+    """Yield the subgraphs of a node."""
     for attribute in node.attributes.data.values():
         if attribute.type is _GRAPH and not attribute.is_ref():
             yield attribute.as_graph()

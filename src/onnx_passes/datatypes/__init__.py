@@ -2,10 +2,8 @@
 
 from onnx_passes.datatypes.base import DataType
 from onnx_passes.datatypes.floats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, MiniFloat
-from onnx_passes.datatypes.integers import BINARY, BIPOLAR, TERNARY, Integer, IntegerType
-from onnx_passes.datatypes.ranges import Interval
-from onnx_passes.datatypes.scaled import FixedPoint, ScaledInteger
-from onnx_passes.datatypes.smallest import smallest_for, smallest_for_values
+from onnx_passes.datatypes.integers import BINARY, BIPOLAR, TERNARY, FixedPoint, Integer, IntegerType, ScaledInteger
+from onnx_passes.datatypes.ranges import Interval, smallest_for, smallest_for_values
 from onnx_passes.datatypes.text import parse
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What every data type can say of itself."""
+"""Base of all data types, and the largest integers that floats hold without gaps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from onnx_passes.datatypes.arrays import numbers
-from onnx_passes.datatypes.elements import fits, smallest_element
+from onnx_passes.datatypes.arrays import fits, numbers, smallest_element
 
 Number = int | Fraction
 Array = np.ndarray[Any, Any]
@@ -70,3 +69,9 @@ class DataType(ABC):
         return self.name
 
     __repr__ = __str__
+
+
+EXACT_IN_FLOAT = 2**24
+"""Up to here float32 has all integers, and sums of them are those of integers."""
+EXACT_IN_DOUBLE = 2**53
+"""Up to here double has all integers."""

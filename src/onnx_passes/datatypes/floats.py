@@ -7,10 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.datatypes.arrays import between, scaled, whole
-from onnx_passes.datatypes.base import Array, DataType
-from onnx_passes.datatypes.elements import ELEMENTS
-from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
+from onnx_passes.datatypes.arrays import ELEMENTS, between, scaled, whole
+from onnx_passes.datatypes.base import EXACT_IN_DOUBLE, Array, DataType
 
 _MOST_EXPONENT_BITS = 11
 _MOST_MANTISSA_BITS = 52

@@ -8,8 +8,7 @@ import re
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.datatypes.base import DataType
 from onnx_passes.datatypes.floats import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, MiniFloat
-from onnx_passes.datatypes.integers import BINARY, BIPOLAR, TERNARY, Integer
-from onnx_passes.datatypes.scaled import FixedPoint, ScaledInteger
+from onnx_passes.datatypes.integers import BINARY, BIPOLAR, TERNARY, FixedPoint, Integer, ScaledInteger
 
 _NAMED: dict[str, DataType] = {
     str(datatype): datatype for datatype in (BINARY, BIPOLAR, TERNARY, FLOAT16, FLOAT32, FLOAT64, BFLOAT16)

@@ -1,1 +1,1 @@
-"""Tools to find out what went wrong, and where."""
+"""Debugging: bisection, reduction, reproducers, and explanations of matches."""

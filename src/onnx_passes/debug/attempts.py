@@ -1,4 +1,4 @@
-"""Attempts to match a rule at a node: how far each came, and what stopped it."""
+"""Attempts to match a rule at a node: how far each matched, and what stopped it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core.base import Refused
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.constants import tensor_of_constant_node
+from onnx_passes.graph.constants import is_constant_node, tensor_of_constant_node
 from onnx_passes.graph.names import Container
 from onnx_passes.rewrite.failures import pattern_text
 from onnx_passes.rewrite.index import RuleIndex
@@ -24,7 +24,7 @@ from onnx_passes.rewrite.scope import Scope
 
 @dataclass(frozen=True)
 class Stop:
-    """Why an attempt went no further, and where if the reason does not say it."""
+    """Reason why an attempt stopped, and its place if the reason does not name it."""
 
     reason: str
     place: str = ""
@@ -35,10 +35,10 @@ class Stop:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt: the node it started from, which part of the pattern is which node, and what stopped it.
+    """Attempt to match a rule: the node it started from, the matched part of the pattern, and what stopped it.
 
-    Passes written by hand have no pattern: its size is 0. ``nodes`` and ``bindings`` are those of the copy of the model
-    that it was made on.
+    Hand-written passes have no pattern: its size is 0. ``nodes`` and ``bindings`` are those of the copy of the model on
+    which the attempt was made.
     """
 
     node: str
@@ -51,16 +51,16 @@ class Attempt:
 
     @property
     def applies(self) -> bool:
-        """Tell whether nothing stopped it."""
+        """Return whether the rule applies."""
         return not self.stops
 
     @property
     def progress(self) -> tuple[bool, bool, int]:
-        """Return how far the attempt came, to be compared with others."""
+        """Return a key that compares how far attempts matched."""
         return self.applies, self.complete, len(self.matched)
 
     def lines(self) -> list[str]:
-        """Say how it went, the parts of the pattern indented."""
+        """Return a description, with the parts of the pattern indented."""
         if not self.size and self.stops:
             return [f"{self.node}: {'; '.join(map(str, self.stops))}"]
         parts = [f"  {pattern} is {node}" for pattern, node in self.matched]
@@ -83,14 +83,14 @@ class Attempt:
 
 
 def refused_attempt(refused: Refused) -> Attempt:
-    """Say where and why a pass written by hand left something alone."""
+    """Return the attempt for a refusal of a hand-written pass."""
     node = "the model" if refused.node is None else describe_node(refused.node)
     nodes = () if refused.node is None else (refused.node,)
     return Attempt(node, 0, (), (_stop(refused.reason, refused.at),), complete=True, nodes=nodes)
 
 
 class TrialGraph:
-    """A graph with its subgraphs, or a function, in which rules are tried and nothing is changed."""
+    """Graph with its subgraphs, or a function, in which rules are tried without changing anything."""
 
     def __init__(self, model: ir.Model, container: Container) -> None:
         self._scope = Scope(model, container)
@@ -98,21 +98,21 @@ class TrialGraph:
         self._others = NodesByOperator()
         self._nodes = list(container.all_nodes())
         for node in self._nodes:
-            # What the driver notes of a node before it tries rules.
-            if node.op_type == "Constant" and node.domain == "" and node.outputs[0].const_value is None:
+            # Information that the driver collects about a node before it tries rules.
+            if is_constant_node(node) and node.outputs[0].const_value is None:
                 node.outputs[0].const_value = tensor_of_constant_node(node)
             self._nesting.enter(node)
             self._others.add(node)
 
     def attempts(self, rule: Rule) -> Iterator[Attempt]:
-        """Try a rule at every node that its pattern could end with."""
+        """Try a rule at every node that can be the root of its pattern."""
         index = RuleIndex([rule])
         for node in self._nodes:
             if index.covers(node):
                 yield self._best(rule, node)
 
     def attempts_at(self, rule: Rule, node: ir.Node) -> Iterator[Attempt]:
-        """Try a rule at one node; where the pattern cannot end with it, also at those that may have it inside."""
+        """Try a rule at one node; if it cannot be the root of the pattern, also at roots that can have it inside."""
         if not self._nesting.holds(node):
             return
         found = self._best(rule, node)
@@ -125,7 +125,7 @@ class TrialGraph:
         yield from inside or [found]
 
     def _best(self, rule: Rule, node: ir.Node) -> Attempt:
-        """Try a node in all roles that a pattern with several ends has, and keep the best attempt."""
+        """Try a node as each root of a pattern with several, and return the best attempt."""
         return max((self._try(rule, node, role) for role in range(len(rule.roots))), key=lambda found: found.progress)
 
     def _try(self, rule: Rule, node: ir.Node, role: int) -> Attempt:
@@ -164,7 +164,7 @@ class TrialGraph:
         return Attempt(name, rule.size, _pairs(partial.nodes), failures, nodes=_nodes(partial.nodes) or (node,))
 
     def _declined(self, rule: Rule, match: Match) -> tuple[Stop, ...]:
-        """Build the replacement to see whether the rewrite declines; nothing of it stays."""
+        """Build the replacement to find out whether the rewrite declines, and discard it."""
         container = self._scope.container
         builder = Builder(
             container.opset_imports,
@@ -179,7 +179,7 @@ class TrialGraph:
 
 
 def _downstream(node: ir.Node, steps: int) -> list[ir.Node]:
-    """List the nodes that use a node, directly or through fewer than so many others."""
+    """List the nodes that use a node, directly or through at most ``steps`` others."""
     level, seen = [node], {node: None}
     for _ in range(steps - 1):
         users = dict.fromkeys(use.node for one in level for value in one.outputs for use in value.uses())
@@ -198,7 +198,7 @@ def _nodes(found: tuple[tuple[Any, ir.Node], ...]) -> tuple[ir.Node, ...]:
 
 
 def _stop(reason: str, at: ir.Value | ir.Node | None) -> Stop:
-    """Add the place to a reason that does not name it itself."""
+    """Add the place to a reason that does not name it."""
     if isinstance(at, ir.Node):
         name = describe_node(at)
         return Stop(reason, name.removeprefix(at.op_type) if reason.endswith(at.op_type) else f": {name}")
@@ -206,7 +206,7 @@ def _stop(reason: str, at: ir.Value | ir.Node | None) -> Stop:
 
 
 def _place(at: ir.Value | ir.Node | None, nodes: tuple[tuple[Any, ir.Node], ...]) -> str:
-    """Say where a check refused and, of a value inside the match, who else uses it."""
+    """Describe where a check refused and, for a value inside the match, its uses outside."""
     if at is None:
         return ""
     if isinstance(at, ir.Node):

@@ -1,4 +1,4 @@
-"""Find the first pass, and the first rule application in it, that makes a model bad, in few runs."""
+"""Find the first pass, and the first rule application in it, that makes a model bad, by bisection."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import Any
 import onnx_ir as ir
 
 import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
-from onnx_passes.core.base import Pass
+from onnx_passes.check.blame.excuse import Taken
+from onnx_passes.check.blame.replay import Mark, Replay, first_bad
 from onnx_passes.core.compose import PassLike
 from onnx_passes.core.errors import OnnxPassesError, PassFailedError, UsageError
 from onnx_passes.core.instruments import Instrument, Limit, StopAfter
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step, plan
-from onnx_passes.debug.judges import ByFunction, Judge
+from onnx_passes.debug.judges import ByFunction, ByMetrics, ByResults, Judge
 from onnx_passes.debug.points import Leaf, Trace
-from onnx_passes.debug.result_judges import ByMetrics, ByResults
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
 from onnx_passes.history.items import items_text
-from onnx_passes.verify.blame.search import Verdict, first_bad
 from onnx_passes.verify.comparison.declarations import RestrictsInputs
 from onnx_passes.verify.failure import fact_lines
 
@@ -30,9 +29,9 @@ from onnx_passes.verify.failure import fact_lines
 class Bisection:
     """The first bad step of a run and the first bad application in it; ``step`` is 0 if nothing is bad.
 
-    Applications are numbered over the whole run, as ``--limit`` counts them, and ``place`` says which one of the step
-    it is. ``drift`` is set where nothing is bad in itself but the sum of small differences is. Where a judge could
-    not tell, ``suspects`` says what else may be the first bad one.
+    Applications are numbered over the whole run, as ``--limit`` counts them; ``place`` is the number within the step.
+    ``drift`` is set if no single step or application is bad, but the sum of small differences is. If a judge could not
+    decide, ``suspects`` lists the other candidates.
     """
 
     runs: int
@@ -51,7 +50,7 @@ class Bisection:
 
     @property
     def found(self) -> bool:
-        """Tell whether anything is bad."""
+        """Return whether anything is bad."""
         return self.step > 0
 
     def __str__(self) -> str:
@@ -71,7 +70,7 @@ class Bisection:
         return "\n".join([f"first bad step: {self.step} of {self.steps}", *fact_lines(facts)])
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
+        """Return plain data, without empty fields."""
         return {"found": self.found, **{key: value for key, value in vars(self).items() if value not in ("", 0)}}
 
 
@@ -84,16 +83,15 @@ def bisect(
 ) -> Bisection:
     """Find the first bad step of a pipeline and the first bad rule application in it.
 
-    A model is bad if ``is_bad`` says so: a judge, or a function that returns a reason or something true; by default
-    the results are compared with those of the original model. A pass that raises is bad, too. The model is left as
-    it is.
+    ``is_bad`` is a judge, or a function that returns a reason or something true for a bad model; by default results are
+    compared with those of the original model. A pass that raises is bad, too. The model is not changed.
     """
     judge = is_bad if isinstance(is_bad, Judge) else ByResults() if is_bad is None else ByFunction(is_bad)
     planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
     restricting = next((step for _, step in planned.walk() if isinstance(step.pass_, RestrictsInputs)), None)
     if restricting is not None and isinstance(judge, ByResults | ByMetrics):
         raise UsageError(
-            f"{restricting.text} changes what the model is given",
+            f"{restricting.text} changes the inputs of the model",
             hint="apply it first, and bisect what follows on the result",
         )
     return _Search(load(model), planned, judge).run()
@@ -101,7 +99,7 @@ def bisect(
 
 @dataclass
 class _Side:
-    """The nearest model known on one side of the fault, and what was said of it."""
+    """The nearest known good or bad model, and its verdict."""
 
     model: ir.Model
     reason: str = ""
@@ -117,22 +115,23 @@ class _Search:
         self.good = self.bad = _Side(model)
 
     def run(self) -> Bisection:
-        _require_good(self.judge.start(self.original))
+        replay = Replay(self.plan, lambda: copy_model(self.original))
+        _require_good(self.judge.start(self.original, replay))
         self.execute(self.plan, self.original, [self.trace])
         leaves = self.trace.leaves
         if self.trace.failure is None:
-            verdict = self.ask(self.trace.model, leaves)
-            if verdict.status == "skip":
-                raise UsageError("the result cannot be judged", hint=verdict.reason or "judge it in another way")
-            if not verdict.bad:
+            mark = self.ask(self.trace.model, leaves)
+            if mark.status == "skip":
+                raise UsageError("the result cannot be judged", hint=mark.reason or "use another criterion")
+            if not mark.bad:
                 return Bisection(self.runs, self.trace.steps)
         else:
             self.bad = _Side(self.trace.model, f"the pass failed: {self.trace.failure.error}")
         good, bad = first_bad(0, len(leaves), self.judge_step)
         return self.conclude(good, bad)
 
-    def judge_step(self, count: int) -> Verdict:
-        """Judge the model after the first steps of the run."""
+    def judge_step(self, count: int) -> Mark:
+        """Judge the model after the first ``count`` steps of the run."""
         leaves = self.trace.leaves[:count]
         stop = StopAfter(leaves[-1].number)
         self.execute(self.plan, self.original, [stop])
@@ -140,14 +139,14 @@ class _Search:
             raise _not_repeatable(leaves[-1].number, leaves[-1].step.text, stop.text or "nothing")
         return self.ask(stop.model, leaves)
 
-    def ask(self, model: ir.Model, leaves: Sequence[Leaf]) -> Verdict:
-        """Judge a model, and remember it as the nearest on its side."""
-        verdict = self.judge.judge(model, _changing(leaves))
-        if verdict.bad:
-            self.bad = _Side(model, verdict.reason)
-        elif verdict.status == "good":
+    def ask(self, model: ir.Model, leaves: Sequence[Leaf], *, is_partial: bool = False) -> Mark:
+        """Judge a model, and store it as the nearest good or bad one."""
+        mark = self.judge.judge(model, _changing(leaves), is_partial=is_partial)
+        if mark.bad:
+            self.bad = _Side(model, mark.reason)
+        elif mark.status == "good":
             self.good = _Side(model)
-        return verdict
+        return mark
 
     def conclude(self, good: int, bad: int) -> Bisection:
         leaves = self.trace.leaves
@@ -161,26 +160,26 @@ class _Search:
         return Bisection(self.runs, self.trace.steps, **facts)
 
     def within(self, culprit: Leaf, leaves: Sequence[Leaf]) -> dict[str, Any]:
-        """Look for the first bad application of the culprit, and for what is no fault but drift."""
-        before, passes = self.good.model, _changing(leaves)
+        """Find the first bad application of the culprit, and whether it is bad by itself or by accumulated drift."""
+        before, taken = self.good.model, _changing(leaves)
         if culprit.failed:
             failure = self.bad.reason
-            if not culprit.applications or not self.ask(self.bad.model, leaves).bad:
-                # The applications before the error are innocent.
+            if not culprit.applications or not self.ask(self.bad.model, leaves, is_partial=True).bad:
+                # The applications before the error are good.
                 return {"difference": failure}
         drift = ""
-        if not culprit.failed and self.judge.is_harmless(before, self.bad.model, passes):
-            drift = "no pass alone is bad; at this one the sum of small differences crosses the limit"
+        if not culprit.failed and self.judge.is_harmless(before, self.bad.model, taken):
+            drift = "no single pass is bad; at this one the sum of small differences exceeds the limit"
         if not culprit.applications:
             return {"drift": drift}
 
-        def judge_application(count: int) -> Verdict:
-            return self.ask(self.replay(culprit, before, count), leaves)
+        def judge_application(count: int) -> Mark:
+            return self.ask(self.replay(culprit, before, count), leaves, is_partial=True)
 
         good, bad = first_bad(0, culprit.applications, judge_application)
         applied = self.trace.applications[culprit.first + bad - 1]
-        if not drift and culprit.applications > 1 and self.judge.is_harmless(self.good.model, self.bad.model, passes):
-            drift = "no application alone is bad; at this one the sum of small differences crosses the limit"
+        if not drift and culprit.applications > 1 and self.judge.is_harmless(self.good.model, self.bad.model, taken):
+            drift = "no single application is bad; at this one the sum of small differences exceeds the limit"
         numbers = [self.trace.applications[culprit.first + i].number for i in range(good, bad - 1)]
         return {
             "application": applied.number,
@@ -194,7 +193,7 @@ class _Search:
         }
 
     def replay(self, leaf: Leaf, before: ir.Model, count: int) -> ir.Model:
-        """Run one step alone, up to a number of its applications."""
+        """Run one step, up to a number of its applications."""
         again = Trace()
         alone = Plan((Step(leaf.step.pass_, leaf.step.why),), leaf.step.text)
         self.execute(alone, before, [Limit(count), again])
@@ -203,39 +202,39 @@ class _Search:
         return again.model
 
     def execute(self, planned: Plan, model: ir.Model, instruments: Sequence[Instrument]) -> None:
-        """Run a plan on a copy; instruments see the model, also the one that a failing pass leaves behind."""
+        """Run a plan on a copy; instruments also see the model that a failing pass leaves."""
         self.runs += 1
         try:
             Manager(instruments).run(planned, copy_model(model))
         except (OnnxPassesError, ir.passes.InvariantError):
-            # The trace of the first run knows what failed; a later one fails only where that one did.
+            # The trace of the first run has the failure; later runs fail at the same step only.
             return
 
 
-def _changing(leaves: Sequence[Leaf]) -> list[Pass]:
-    return [leaf.step.pass_ for leaf in leaves if leaf.modified or leaf.failed]
+def _changing(leaves: Sequence[Leaf]) -> list[Taken]:
+    return [(leaf.record, leaf.step) for leaf in leaves if leaf.modified or leaf.failed]
 
 
-def _require_good(verdict: Verdict) -> None:
-    if verdict.bad:
+def _require_good(mark: Mark) -> None:
+    if mark.bad:
         raise UsageError(
-            f"the original model is bad already: {verdict.reason}",
-            hint="no pass is to blame; check the data, the limits or the command",
+            f"the original model is already bad: {mark.reason}",
+            hint="check the data, the limits or the command",
         )
-    if verdict.status == "skip":
-        raise UsageError("the original model cannot be judged", hint=verdict.reason or "judge it in another way")
+    if mark.status == "skip":
+        raise UsageError("the original model cannot be judged", hint=mark.reason or "use another criterion")
 
 
 def _not_repeatable(step: int, expected: str, found: str) -> PassFailedError:
     return PassFailedError(
-        f"the pipeline does not run twice in the same way: {expected} in the first run, {found} now",
+        f"the pipeline is not deterministic: {expected} in the first run, {found} now",
         where=f"step {step}",
-        hint="look for passes that depend on chance, on time or on the order of sets",
+        hint="look for passes that depend on random numbers, on time or on the order of sets",
     )
 
 
 def _suspects(what: str, numbers: Sequence[int]) -> str:
-    """Name those between good and bad that could not be judged."""
+    """Describe the candidates between good and bad that could not be judged."""
     if not numbers:
         return ""
     several = f"{what}s {', '.join(map(str, numbers))}" if len(numbers) > 1 else f"{what} {numbers[0]}"

@@ -1,4 +1,4 @@
-"""Keep all that a model computes for one sample, before the first pass and after each that changed it."""
+"""Dump of all values of one sample, before the first pass and after each pass that changed the model."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from onnx_passes.verify.samples.reference import Array, Source
 from onnx_passes.verify.samples.sources import listed
 
 LIMIT = 2**30
-"""Bytes that the files of a run hold together, unless it is said otherwise."""
+"""Default limit for the total bytes of the files of a run."""
 
 
 class ContextDump(Instrument):
     """Save ``000-input.npz``, then one numbered file for each pass that changed the model.
 
-    A file holds inputs, outputs and everything between them by name for the first sample; values inside of subgraphs
-    and functions are left out. Types that numpy cannot store are widened, or kept as bits, and that is noted, as is
-    what found no room within ``limit`` bytes for all files of the run.
+    A file holds inputs, outputs and all values between them by name for the first sample; values inside subgraphs and
+    functions are left out. Types that numpy cannot store are widened, or stored as bits. Notes list these, and values
+    that did not fit into ``limit`` bytes for all files of the run.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ContextDump(Instrument):
         self._notes: list[str] = []
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Make the folder, choose the sample and save what the model computes as it came."""
+        """Create the folder, choose the sample and save the values of the original model."""
         make_folder(self.folder)
         self._room, self._sample, self._engine, self._notes = self.limit, None, None, []
         try:
@@ -69,7 +69,7 @@ class ContextDump(Instrument):
         self._save("000-input.npz", model, self._sample)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Save what the model computes if a pass changed it; a sequence is its members."""
+        """Save the values if a pass changed the model; for a sequence, its members do."""
         if record.modified and not record.has_children and self._sample is not None:
             name = re.sub(r"[^\w.-]+", "-", record.name)
             self._save(f"{record.number:03}-{name}.npz", model, self._sample)
@@ -87,7 +87,7 @@ class ContextDump(Instrument):
     def _save(self, name: str, model: ir.Model, sample: Sample) -> None:
         values = _interior(model)
         if any(value.type is None for value in values):
-            # A value must be known to be of a type that ONNX Runtime cannot hand over, or the whole run fails.
+            # Values of types that ONNX Runtime cannot return must be excluded, or the whole run fails.
             model = copy_model(model)
             fill_gaps(model, data_prop=False)
             values = _interior(model)
@@ -124,7 +124,7 @@ def _interior(model: ir.Model) -> list[ir.Value]:
 
 
 def _storable(value: object) -> tuple[Array | None, str]:
-    """Return a value as numpy can store it, and what was done to it."""
+    """Return a value in a form that numpy can store, and a note on the conversion."""
     if not isinstance(value, np.ndarray):
         return None, "left out: no tensors"
     array = cast(Array, value)

@@ -1,4 +1,4 @@
-"""Keep the model after every pass that changed it: in numbered files, or in one file that is always the latest."""
+"""Copies of the model after every pass that changed it: numbered files, or one file with the latest."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class KeepIntermediates(Instrument):
         self.folder = folder
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Make the folder and save the model as it came."""
+        """Create the folder and save the original model."""
         make_folder(self.folder)
         save(model, self.folder / "000-input.onnx")
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Save the model if a pass changed it; a sequence is its members."""
+        """Save the model if a pass changed it; for a sequence, its members do."""
         if record.modified and not record.has_children:
             save(model, self.folder / f"{record.number:03}-{record.name}.onnx")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that files of a run go to. Raises UsageError."""
+    """Create a folder for files of a run. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"cannot be made: {error.strerror}", where=str(folder), hint="choose another folder"
+            f"cannot be created: {error.strerror}", where=str(folder), hint="choose another folder"
         ) from error
 
 
@@ -47,6 +47,6 @@ class Checkpoint(Instrument):
         self.path = path
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Replace the file if a pass changed the model; a sequence is its members."""
+        """Replace the file if a pass changed the model; for a sequence, its members do."""
         if record.modified and not record.has_children:
             save(model, self.path)

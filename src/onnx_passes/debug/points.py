@@ -1,4 +1,4 @@
-"""Points of a run: an instrument that notes every step and application."""
+"""Instrument that records every step and application of a run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,23 @@ from onnx_passes.history.items import Applied, Item, added_items, matched_items
 
 @dataclass(frozen=True)
 class Leaf:
-    """A step that did work itself; ``first`` is the number of applications before it in the run."""
+    """Step that is not a sequence; ``first`` is the number of applications before it in the run."""
 
-    number: int
+    record: StepRecord
     step: Step
     first: int
     applications: int
-    modified: bool
     failed: bool = False
+
+    @property
+    def number(self) -> int:
+        """Return the number of the step."""
+        return self.record.number
+
+    @property
+    def modified(self) -> bool:
+        """Return whether the step changed the model."""
+        return self.record.modified
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,7 @@ class StepFailure:
 
 
 class Trace(Instrument):
-    """Notes all steps and applications, and keeps the model that is there at the end, even of a failed run."""
+    """Record of all steps and applications, and the model at the end, also of a failed run."""
 
     model: ir.Model
 
@@ -50,21 +59,21 @@ class Trace(Instrument):
         return max((leaf.number for leaf in self.leaves), default=0)
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Note the model that passes change in place."""
+        """Store the model, which passes change in place."""
         self.model = model
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Note where the applications of a step begin."""
+        """Store the number of applications before a step."""
         self._first = len(self.applications)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Note a step that did work itself."""
+        """Record a step that is not a sequence."""
         self.model = model
         if not record.has_children:
             self._note(record, step, failed=False)
 
     def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
-        """Note the innermost step that failed: the sequences around it fail with it."""
+        """Record the innermost step that failed: the sequences around it fail with it."""
         if self.failure is None:
             self.model = model
             self.failure = StepFailure(record.number, error)
@@ -73,14 +82,14 @@ class Trace(Instrument):
     def _note(self, record: StepRecord, step: Step, *, failed: bool) -> None:
         first = len(self.applications) if record.has_children else self._first
         applications = len(self.applications) - first
-        self.leaves.append(Leaf(record.number, step, first, applications, record.modified, failed))
+        self.leaves.append(Leaf(record, step, first, applications, failed))
 
     def before_rewrite(self, application: Application) -> None:
-        """Describe what is about to be replaced."""
+        """Describe a rewrite before it is applied."""
         self._matched = matched_items(application)
 
     def after_rewrite(self, application: Application) -> None:
-        """Describe what was applied."""
+        """Describe a rewrite that was applied."""
         self.applications.append(
             Applied(
                 application.number,

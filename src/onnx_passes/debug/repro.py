@@ -1,4 +1,4 @@
-"""Repeat a failure from the folder that keeps it."""
+"""Run the reproducer of a failure again."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onnx_passes.check.blame.reproducer import Reproducer, read_reproducer, versions
+from onnx_passes.check.verification import Limits
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules, nothing_from
 from onnx_passes.core.plan import Plan, plan
 from onnx_passes.debug.reduce.interesting import Observation, fails_by_pipeline, kind_of_failure, require_running
-from onnx_passes.verify.blame.reproducer import Reproducer, read_reproducer, versions
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.verification import Limits
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """Whether a failure still occurs, what it looks like now, and what is not as it was the first time."""
+    """Result of running a reproducer: the current failure, if any, and differences from the original one."""
 
     pipeline: str
     error: Exception | None
@@ -28,7 +28,7 @@ class Repetition:
 
     @property
     def fails(self) -> bool:
-        """Tell whether the failure still occurs."""
+        """Return whether the failure still occurs."""
         return self.error is not None
 
     def __str__(self) -> str:
@@ -50,13 +50,13 @@ class Repetition:
 def repeat(folder: Path, *, imports: Sequence[str] = ()) -> Repetition:
     """Run the pipeline of a folder on its model and inputs again.
 
-    ``imports`` are modules and files with passes; what the folder names is imported if a pass is not known without.
-    Raises UsageError if the folder, or a pass, is not there.
+    ``imports`` are modules and files with passes; modules that the folder names are imported only if a pass is unknown
+    without them. Raises UsageError if the folder, or a pass, does not exist.
     """
     kept = read_reproducer(folder)
     if not kept.pipeline:
         raise UsageError(
-            "what failed here is a command, not a pipeline",
+            "this is the reproducer of a command, not of a pipeline",
             where=str(folder),
             hint=f"run it on the model: {kept.report.get('command', '')}",
         )
@@ -72,7 +72,7 @@ def repeat(folder: Path, *, imports: Sequence[str] = ()) -> Repetition:
 
 
 def planned_again(kept: Reproducer) -> Plan:
-    """Plan the pipeline of a folder, importing what the folder names only if a pass is unknown without."""
+    """Plan the pipeline of a folder, importing modules that the folder names only if a pass is unknown."""
     try:
         return plan(kept.pipeline)
     except UsageError:
@@ -83,7 +83,7 @@ def planned_again(kept: Reproducer) -> Plan:
 
 
 def _import_recorded(kept: Reproducer) -> None:
-    """Import what the report names if it is installed, or a file elsewhere: what somebody sends is data."""
+    """Import modules of the report if they are installed, or outside the folder: a received folder is data."""
     unsafe = {"this folder": kept.folder, "the current folder": Path()}
     for name in kept.imports:
         for label, folder in unsafe.items():
@@ -112,7 +112,7 @@ def _is_file(name: str) -> bool:
 
 
 def _is_inside(name: str, folder: Path) -> bool:
-    """Tell whether code would come from a folder."""
+    """Return whether an import would run code of a folder."""
     home = folder.resolve()
     if _is_file(name):
         return Path(name).resolve().is_relative_to(home)

@@ -1,4 +1,4 @@
-"""Why a rule does not apply: how far it gets at every node that it could start from, and what stops it there."""
+"""Why a rule does not apply: how far it matches at every candidate root, and what stops it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ from onnx_passes.graph.find_node import Place, find_node
 from onnx_passes.graph.load import Source, load
 from onnx_passes.rewrite.match import describe_node
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.patterns import operator_of
 from onnx_passes.rewrite.rule import Rule
 
 _NAMED = 8
-"""Passes that an error names as examples."""
+"""Number of passes that an error names as examples."""
 
 
 @dataclass
 class RuleReport:
-    """How one rule fared: where it applies, and its best attempts, the furthest first."""
+    """Matches of one rule, and its best attempts, the longest first."""
 
     rule: str
     source: str
@@ -52,7 +51,7 @@ class RuleReport:
         nodes = "1 node" if self.size == 1 else f"{self.size} nodes"
         title = f"{self.rule} ({self.source}), a pattern of {nodes}"
         if not self.candidates:
-            return f"{title}\n  no node of the model is {' or '.join(self.roots)}, with which the pattern ends"
+            return f"{title}\n  no node of the model is {' or '.join(self.roots)}, the root of the pattern"
         return "\n".join([title, *self._lines()])
 
     def _lines(self) -> list[str]:
@@ -81,14 +80,14 @@ class RuleReport:
 
 @dataclass
 class WhyNot(Displayed):
-    """The answer for all rules of a pass; ``before`` are the passes that ran first because it needs them."""
+    """Reports of all rules of a pass; ``before`` are the passes that it needs, which ran first."""
 
     rules: list[RuleReport]
     before: tuple[str, ...] = ()
 
     @property
     def applies(self) -> bool:
-        """Tell whether any rule applies anywhere it was tried."""
+        """Return whether any rule applies at any candidate."""
         return any(report.applies for report in self.rules)
 
     def __str__(self) -> str:
@@ -98,8 +97,8 @@ class WhyNot(Displayed):
         if len(others) == 1:
             lines.append(str(others[0]))
         elif others:
-            lines.append(f"{len(others)} more rules have no candidate: no node of the model is what they end with")
-        return "\n".join(lines if self.rules else [*lines, "no rewrite of it was considered there"])
+            lines.append(f"{len(others)} more rules have no candidate: no node of the model has their root operator")
+        return "\n".join(lines if self.rules else [*lines, "it considered no rewrite there"])
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -118,11 +117,10 @@ def why_not(
     top: int = 5,
     options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> WhyNot:
-    """Explain where the rules of a pass apply and, where they do not, how far they get and what stops them.
+    """Explain where the rules of a pass apply and, where they do not, how far they match and what stops them.
 
-    ``at`` is a node, one of its outputs, or the name of either; without it every node that a pattern could end with is
-    tried, and the ``top`` best attempts of every rule are kept. What the pass needs is run first. The model is left as
-    it is.
+    ``at`` is a node, one of its outputs, or the name of either; without it every possible root is tried, and the
+    ``top`` best attempts of every rule are kept. Passes that the pass needs are run first. The model is not changed.
     """
     planned = plan(rule, defaults=options, optional=options or ())
     steps = list(_asked_for(planned.steps))
@@ -142,7 +140,7 @@ def why_not(
 
 
 def _asked_for(steps: Iterable[Step]) -> Iterator[Step]:
-    """List what was asked for, the members of groups one by one, and what is needed for it, whole."""
+    """List the requested passes, with members of groups as separate passes, and the passes that they need."""
     for step in steps:
         if step.why.reason == "needed" or (step.why.reason != "follows" and not step.children):
             yield step
@@ -151,7 +149,7 @@ def _asked_for(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def _reports_by_hand(given: ir.Model, pass_: Pass, at: Place | None, top: int) -> Iterator[RuleReport]:
-    """Run a pass that is written by hand on a copy, and collect what it did and why it left other nodes alone."""
+    """Run a hand-written pass on a copy, and collect its rewrites and the reasons of its refusals."""
     model = copy_model(given)
     untouched = dict(zip(model.graph.all_nodes(), given.graph.all_nodes(), strict=True))
     node = None if at is None else find_node(model, at)
@@ -193,7 +191,7 @@ def _reports(model: ir.Model, pass_: RewriteRuleSetPass, node: ir.Node | None, t
 
 
 def _report(rule: Rule, sites: Sequence[TrialGraph], node: ir.Node | None, top: int) -> RuleReport:
-    roots = [operator_of(root) for root in rule.roots]
+    roots = [root.operator for root in rule.roots]
     names = tuple(dict.fromkeys("any operator" if root is None else root[1] for root in roots))
     report = RuleReport(rule.name, rule.source, rule.size, names)
 

@@ -1,4 +1,4 @@
-"""Pictures of graphs: what to show of one, where its parts go, and the files that they become.
+"""Drawings of graphs: selection of nodes, layout, and output files.
 
-The room is not called ``draw``, which is the function: importing a package would put it in the place of its namesake.
+The package is not named ``draw`` like the function, which its import would shadow.
 """

@@ -1,4 +1,4 @@
-"""Show a graph that is too large as a summary: what repeats once, with how often, and the rest in pieces."""
+"""Show a graph that is too large as a summary: repetitions once, with their number, and the rest in parts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Item = ir.Node | Block
 
 _LONGEST_PERIOD = 2000
 _LEAST_HIDDEN = 4
-"""A repetition that hides fewer nodes than this is not worth a box."""
+"""Minimum number of nodes that a repetition must hide."""
 _FAR = 50
-"""Values that come from farther away than so many nodes may come from anywhere: a mask that all layers read, say."""
+"""Values of producers further away are treated as global, such as a mask that all layers read."""
 _INSIDE = 60
-"""Nodes that the inside of a block shows."""
+"""Maximum number of nodes shown inside a block."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class _Repetition:
 
 
 def summarised(nodes: Sequence[ir.Node], limit: int) -> list[Item]:
-    """Return at most about ``limit`` things to show for the nodes of a graph."""
+    """Return at most about ``limit`` boxes for the nodes of a graph."""
     items = _folded(_in_natural_order(nodes))
     if len(items) <= limit:
         return items
@@ -48,7 +48,7 @@ def summarised(nodes: Sequence[ir.Node], limit: int) -> list[Item]:
 
 
 def _in_natural_order(nodes: Sequence[ir.Node]) -> list[ir.Node]:
-    """Let every node come just behind what it reads: repetitions are alike then, wherever a file has their nodes."""
+    """Move every node right after its operands, so that repetitions are equal for any order of nodes in a file."""
     inside = dict.fromkeys(nodes)
     order: dict[ir.Node, None] = {}
     entered: set[ir.Node] = set()
@@ -99,7 +99,7 @@ def _block(nodes: Sequence[ir.Node], found: _Repetition) -> Block:
 
 
 def _token(node: ir.Node, place: Mapping[ir.Node, int]) -> tuple[object, ...]:
-    """Return what nodes have in common that repeat each other: operator, and how far away they read what they read."""
+    """Return the key by which nodes repeat: operator, and distances of their operands."""
     distances: list[int | None] = []
     for value in read_values(node):
         producer = value.producer()
@@ -109,7 +109,7 @@ def _token(node: ir.Node, place: Mapping[ir.Node, int]) -> tuple[object, ...]:
 
 
 def _live_values(nodes: Sequence[ir.Node]) -> list[int]:
-    """Count the values that cross from the nodes before each place to those behind it."""
+    """Count the values that cross each position from earlier to later nodes."""
     place = {node: number for number, node in enumerate(nodes)}
     change = [0] * (len(nodes) + 2)
     for number, node in enumerate(nodes):
@@ -140,7 +140,7 @@ def _largest_repetition(tokens: np.ndarray, live: Sequence[int], start: int, end
 
 
 def _best_start(live: Sequence[int], start: int, period: int, length: int) -> _Repetition:
-    """Let a repetition begin where the fewest values cross: a block is to be what its author had in mind."""
+    """Start a repetition where the fewest values cross, which is probably the boundary of a layer."""
     whole = (length + period) // period
     choices = [
         (live[start + offset] + 1.5 * (whole - times), _Repetition(start + offset, period, times))
@@ -151,7 +151,7 @@ def _best_start(live: Sequence[int], start: int, period: int, length: int) -> _R
 
 
 def _in_pieces(items: Sequence[Item], size: int) -> list[Item]:
-    """Put runs of plain nodes into pieces, cut where scopes change if that is near."""
+    """Split runs of plain nodes into fragments, preferably at changes of scope."""
     result: list[Item] = []
     run: list[ir.Node] = []
     for item in (*items, None):
@@ -178,7 +178,7 @@ def _scope_of(node: ir.Node) -> tuple[str, ...]:
 
 
 def _scope(first: Sequence[ir.Node], last: Sequence[ir.Node]) -> str:
-    """Return the part of their names that nodes share, with a star where repetitions differ."""
+    """Return the common prefix of names, with a star where repetitions differ."""
     a, b = (_common([_scope_of(node) for node in nodes]) for nodes in (first, last))
     return "/".join(x if x == y else "*" for x, y in zip(a, b, strict=False))
 

@@ -1,4 +1,4 @@
-"""Make a scene of nodes: boxes for them and for the ends of the graph, wires for the values between them."""
+"""Make a scene from nodes: boxes for them and for the ends of the graph, wires for the values between them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes.core.text import shortened, told_apart
-from onnx_passes.core.walk import all_graphs, all_nodes, holds_graphs
+from onnx_passes.core.walk import all_graphs, all_nodes
 from onnx_passes.drawing.cards import LONGEST, held_tensor, hint_of, label_of, rows_of
 from onnx_passes.drawing.scene import Box, Kind, Role, Row, Scene, Wire
+from onnx_passes.graph.constants import is_constant_node
+from onnx_passes.graph.edits import used_values
 from onnx_passes.graph.hashing.content import subgraphs
 from onnx_passes.graph.wording import count, operator_name
-from onnx_passes.ops.families import family_of
+from onnx_passes.ops.describe import family_of
 
 
 @dataclass(frozen=True)
 class Block:
-    """Nodes that are shown as one box: ``shown`` stand for all of them, which are ``times`` the same."""
+    """Nodes drawn as one box: ``shown`` represent all of them, which repeat ``times`` times."""
 
     nodes: tuple[ir.Node, ...]
     shown: tuple[ir.Node | Block, ...] = ()
@@ -28,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Ghosts:
-    """Nodes of another graph that are shown beside those of this one, and what their surroundings have become."""
+    """Nodes of another graph that are drawn next to those of this one, and the mapping of their surroundings."""
 
     nodes: Mapping[ir.Graph, Sequence[ir.Node]] = field(default_factory=dict[ir.Graph, Sequence[ir.Node]])
     value: Callable[[ir.Value], ir.Value | None] = lambda value: value
@@ -37,15 +39,15 @@ class Ghosts:
 
 @dataclass(frozen=True)
 class Marks:
-    """What is special about nodes: their roles, and those that are no longer there."""
+    """Special nodes: their roles, and removed ones."""
 
     roles: Mapping[ir.Node, Role] = field(default_factory=dict[ir.Node, Role])
     ghosts: Ghosts = field(default_factory=Ghosts)
     nested: bool = True
-    """Whether graphs inside of nodes are drawn if nothing is special about them, or only named."""
+    """Whether subgraphs of nodes without a role are drawn, or only named."""
 
     def concern(self, graph: ir.Graph) -> bool:
-        """Tell whether anything inside of a graph is special."""
+        """Return whether any node inside a graph is marked."""
         inside = [*all_graphs(graph), graph]
         return any(each in self.ghosts.nodes for each in inside) or any(node in self.roles for node in all_nodes(graph))
 
@@ -53,19 +55,19 @@ class Marks:
 def scene_of(
     graph: ir.Graph, items: Sequence[ir.Node | Block], marks: Marks, *, title: str = "", note: str = ""
 ) -> Scene:
-    """Show nodes and blocks of a graph, given in an order that computes them."""
+    """Show nodes and blocks of a graph, given in topological order."""
     return _Builder(graph, marks, "", graph.opset_imports.get("")).scene(items, title or graph.name or "graph", note)
 
 
 def is_drawn(node: ir.Node) -> bool:
-    """Tell whether a node has a box of its own; constants are shown where they are read."""
-    return not (node.op_type == "Constant" and node.domain == "" and _is_held(node.outputs[0]))
+    """Return whether a node has a separate box; constants are shown at their consumers."""
+    return not (is_constant_node(node) and _is_held(node.outputs[0]))
 
 
 def read_values(node: ir.Node) -> Iterator[ir.Value]:
-    """Yield what a node reads and computes with, and what its subgraphs read from around it, each once."""
+    """Yield the operands of a node, and the outer values that its subgraphs read, each once."""
     seen: set[ir.Value] = set()
-    for value in (*node.inputs, *(_captured(node) if holds_graphs(node) else ())):
+    for value in used_values(node):
         if value is not None and value not in seen and not _is_held(value):
             seen.add(value)
             yield value
@@ -73,16 +75,6 @@ def read_values(node: ir.Node) -> Iterator[ir.Value]:
 
 def _is_held(value: ir.Value) -> bool:
     return held_tensor(value) is not None
-
-
-def _captured(node: ir.Node) -> Iterator[ir.Value]:
-    for _, _, graph in subgraphs(node):
-        inside = list(all_nodes(graph))
-        own = {*graph.inputs, *(value for each in inside for value in each.outputs)}
-        own.update(value for _, _, nested in (s for each in inside for s in subgraphs(each)) for value in nested.inputs)
-        for value in (*(value for each in inside for value in each.inputs), *graph.outputs):
-            if value is not None and value not in own:
-                yield value
 
 
 class _Builder:
@@ -185,13 +177,13 @@ class _Builder:
                     self._wire(key, target, value, "removed")
 
     def _read_now(self, nodes: Iterable[ir.Node]) -> list[ir.Value]:
-        """Return what nodes that are no longer there read, as it is now."""
+        """Return the current values that removed nodes read."""
         return [
             now for node in nodes for value in read_values(node) if (now := self.marks.ghosts.value(value)) is not None
         ]
 
     def _outputs(self, drawn: Sequence[ir.Node | Block]) -> None:
-        """Show where results leave the graph, or go on to nodes that are not shown."""
+        """Show outputs of the graph, and values for nodes that are not shown."""
         results = {value: number for number, value in reversed([*enumerate(self.graph.outputs)])}
         for number, value in enumerate(self.graph.outputs):
             source = self._owners.get(value)

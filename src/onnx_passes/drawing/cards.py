@@ -1,4 +1,4 @@
-"""What the box of a node says: operator, name, attributes, constants; and what a wire says of its value."""
+"""The text in the box of a node: operator, name, attributes, constants; and the label of a wire."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.schemas import default_attribute
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.wording import attribute_text, dim_text, operator_name, type_text
-from onnx_passes.ops.families import operand_names
+from onnx_passes.ops.describe import operand_names
 
 _MOST_ROWS = 6
 _MOST_ELEMENTS = 4
 LONGEST = 36
 _NEUTRAL = {"dilations": 1, "strides": 1, "pads": 0}
-"""What these attributes hold, all of them, where a window does nothing special; ONNX declares no default."""
+"""Neutral elements of window attributes, which ONNX does not declare as defaults."""
 _TYPES = (("", "to"), ("", "dtype"))
-"""Attributes that hold the number of an element type."""
+"""Attributes that are an element type."""
 _GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
 
 def rows_of(node: ir.Node, opset: int | None) -> tuple[Row, ...]:
-    """List constants and the attributes that are not as usual, for a version of standard operators if it is known."""
+    """List constants and the attributes that differ from their defaults in an opset, if it is known."""
     rows = [*_constants(node), *_attributes(node, opset)]
     if len(rows) <= _MOST_ROWS:
         return tuple(rows)
@@ -35,7 +35,7 @@ def rows_of(node: ir.Node, opset: int | None) -> tuple[Row, ...]:
 
 
 def hint_of(node: ir.Node) -> str:
-    """Return everything that is worth reading about a node, for those who point at it."""
+    """Return the details of a node for its tooltip."""
     lines = [f"{operator_name(node)} {node.name or ''}".rstrip()]
     lines += [f"{name} = {attribute_text(attribute)}" for name, attribute in node.attributes.items()]
     for label, values in (("reads", node.inputs), ("gives", node.outputs)):
@@ -44,17 +44,17 @@ def hint_of(node: ir.Node) -> str:
 
 
 def label_of(value: ir.Value) -> str:
-    """Return shape and type of a value, as far as they are known; float is not worth a word."""
+    """Return known shape and type of a value; float is omitted as the usual type."""
     type_ = value.type
     if type_ is not None and not isinstance(type_, ir.TensorType):
         return shortened(type_text(type_, value.shape), LONGEST)
-    # Names of dimensions that exporters made up are long, and say little beside that they are unknown.
+    # Generated names of dimensions are long, and only mean that the size is unknown.
     shape = "" if value.shape is None else _shape_text(shortened(dim_text(dim), 10, front=True) for dim in value.shape)
     return shortened(" ".join(filter(None, (shape, _element(value, value.dtype)))), LONGEST)
 
 
 def held_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """Return what a constant holds; old models list initializers as inputs, too, and mean constants all the same."""
+    """Return the tensor of a constant, also for initializers that old models list as inputs."""
     if value is None:
         return None
     return value.const_value if value.producer() is None else constant_tensor(value)
@@ -87,7 +87,7 @@ def _tensor_text(value: ir.Value, tensor: ir.TensorProtocol) -> str:
 def _number_text(number: Any, dtype: ir.DataType) -> str:
     if not dtype.is_integer():
         return f"{float(number):.4g}" if dtype.is_floating_point() else str(number)
-    # Slices that go to the end are written so.
+    # The largest integer is the end of a slice without one.
     return "max" if dtype is ir.DataType.INT64 and number == dtype.max else str(int(number))
 
 
@@ -120,6 +120,6 @@ def _is_default(op_type: str, attribute: ir.Attr, version: int) -> bool:
 
 
 def parameter_name(node: ir.Node, index: int) -> str:
-    """Return what the operator calls an input, or its number."""
+    """Return the operator's name for an input, or its number."""
     names = operand_names(node)
     return names[index] if index < len(names) else str(index)

@@ -1,8 +1,8 @@
-"""Give the items of ordered layers their horizontal places: straight wires first, then what is compact.
+"""Assign horizontal positions to the items of ordered layers: straight wires first, then compactness.
 
 The method of Brandes and Köpf, "Fast and simple horizontal coordinate assignment" (2001): items are aligned with their
 median neighbours into blocks, from each of the four corners; blocks are moved together, and the four results averaged.
-Here the neighbour on the longest way goes before the median, so that the trunk of a network is a straight line.
+Here the neighbour on the longest path takes precedence over the median, so that the trunk of a network is straight.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from onnx_passes.drawing.layers import Layered
 
 @dataclass(frozen=True)
 class Extent:
-    """How much room an item needs to either side of its middle."""
+    """Room that an item needs on either side of its middle."""
 
     left: float
     right: float
@@ -40,7 +40,7 @@ def columns(graph: Layered, extents: Sequence[Extent], gap: float) -> list[float
 
 
 def _crossed_segments(graph: Layered) -> set[tuple[int, int]]:
-    """Return the segments that cross one between two bends: long wires stay straight, others give way."""
+    """Return the segments that cross one between two bends: long wires stay straight."""
     crossed: set[tuple[int, int]] = set()
     for upper, lower in pairwise(graph.layers):
         place = {item: number for number, item in enumerate(upper)}
@@ -60,7 +60,7 @@ def _crossed_segments(graph: Layered) -> set[tuple[int, int]]:
 
 
 def _trunk(graph: Layered) -> dict[int, int]:
-    """Pair items with the item above that is, for both of them, on the longest way through the graph."""
+    """Pair items with the item above that is, for both of them, on the longest path through the graph."""
     chosen: dict[int, int] = {}
     for item, above in enumerate(graph.up):
         if above:
@@ -78,7 +78,7 @@ def _blocks(
     wanted: Mapping[int, int],
     back: Mapping[int, int],
 ) -> list[int]:
-    """Align every item with a neighbour in the layer before, unless that crosses; returns heads of blocks."""
+    """Align every item with a neighbour in the layer before, unless that crosses; return the heads of blocks."""
     head = list(range(len(near)))
     taken = [False] * len(near)
     place: dict[int, int] = {}
@@ -109,7 +109,7 @@ def _preferred(item: int, neighbours: Sequence[int], wanted: Mapping[int, int], 
 def _compacted(
     layers: Sequence[Sequence[int]], head: Sequence[int], sides: Sequence[tuple[float, float]], gap: float
 ) -> list[float]:
-    """Place blocks as far left as they go, and then right again, as far as what follows leaves room."""
+    """Place blocks as far left as possible, and then right again as far as their successors leave room."""
     right_of: dict[int, dict[int, float]] = {item: {} for item in head}
     waiting = dict.fromkeys(right_of, 0)
     for layer in layers:
@@ -134,7 +134,7 @@ def _compacted(
 
 
 def _balanced(candidates: Sequence[list[float]], extents: Sequence[Extent]) -> list[float]:
-    """Bring the four results to the narrowest one, and take the mean of the two in the middle."""
+    """Shift the four results to the narrowest one, and average the two middle ones."""
     spans = [
         (
             min((x - e.left for x, e in zip(places, extents, strict=True)), default=0.0),

@@ -1,4 +1,4 @@
-"""What has become of one graph in another, as marks on a picture of the second."""
+"""Mark the differences from one graph to another in a drawing of the second."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from onnx_passes.graph.hashing.content import Contents, subgraphs
 
 
 def marks_between(before: ir.Graph, after: ir.Graph) -> Marks:
-    """Align two graphs: nodes are added, changed, or, of the first, removed."""
+    """Align two graphs, and mark nodes as added, changed or, in the first, removed."""
     contents = Contents()
     alignment = Alignment(before, after, contents)
     roles: dict[ir.Node, Role] = dict.fromkeys(alignment.added_nodes, "added")
     for each in changed_nodes(alignment, contents):
-        # A node that only reads what another one computes now has not changed itself: its wires show that.
+        # A node whose operands only have another producer is not changed itself: its wires show that.
         if any(change.aspect != "input" for change in each.changes):
             roles[each.after] = "changed"
     homes = _homes(before, after, alignment)
@@ -50,7 +50,7 @@ def _homes(before: ir.Graph, after: ir.Graph, alignment: Alignment) -> dict[ir.G
 
 
 def marks_by_hand(graph: ir.Graph, chosen: Mapping[Role, Sequence[ir.Node]]) -> Marks:
-    """Mark nodes as told; those that are not in the graph are found their old neighbours by name."""
+    """Mark nodes on request; the old neighbours of removed nodes are found by name."""
     inside = dict.fromkeys(all_nodes(graph))
     roles: dict[ir.Node, Role] = {node: role for role, nodes in chosen.items() for node in nodes if node in inside}
     gone = [node for node in chosen.get("removed", ()) if node not in inside]
@@ -70,13 +70,13 @@ def marks_by_hand(graph: ir.Graph, chosen: Mapping[Role, Sequence[ir.Node]]) -> 
 
 
 def surroundings(graph: ir.Graph, marks: Marks) -> Iterator[ir.Node]:
-    """Yield the nodes that are beside those which are no longer there."""
+    """Yield the neighbours of removed nodes."""
     for node in marks.ghosts.nodes.get(graph, ()):
         yield from _beside(node, marks.ghosts)
 
 
 def only_near(graph: ir.Graph, marks: Marks, shown: Iterable[ir.Node], hops: int) -> Marks:
-    """Leave out nodes that are no longer there and were far from those that are shown."""
+    """Leave out removed nodes that were far from the drawn ones."""
     near, left = set(shown), list(marks.ghosts.nodes.get(graph, ()))
     kept: list[ir.Node] = []
     for _ in range(hops):
@@ -88,7 +88,7 @@ def only_near(graph: ir.Graph, marks: Marks, shown: Iterable[ir.Node], hops: int
 
 
 def _beside(node: ir.Node, ghosts: Ghosts) -> Iterator[ir.Node]:
-    """Yield what a node that is no longer there read from and was read by, as far as possible as it is now."""
+    """Yield the current counterparts of the producers and consumers of a removed node."""
     for value in read_values(node):
         now = ghosts.value(value)
         producer = None if now is None else now.producer()

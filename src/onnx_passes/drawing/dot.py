@@ -9,7 +9,7 @@ from onnx_passes.drawing.scene import Box, Scene
 
 
 def dot_text(scene: Scene) -> str:
-    """Return a digraph; what is inside of a node is a cluster."""
+    """Return a digraph, in which nested graphs are clusters."""
     lines = [
         "digraph {",
         f"  graph [label={_quoted(scene.title)}, labelloc=t, fontname=Helvetica];",

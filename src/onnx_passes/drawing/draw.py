@@ -24,12 +24,12 @@ Drawable = Source | ir.Model | ir.Graph | ir.Function | ir.Node | Sequence[ir.No
 Named = ir.Node | str
 
 LIMIT = 150
-"""Nodes that a picture shows unless it is told otherwise: more than that nobody looks at."""
+"""Default maximum of drawn nodes, beyond which a drawing is not readable."""
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """What to draw: a graph, some of its nodes or all, what to call it, and where names are looked up."""
+    """The subject of a drawing: a graph, its nodes to draw, its title, and the scope of names."""
 
     graph: ir.Graph
     title: str
@@ -50,16 +50,18 @@ def draw(
     limit: int | None = LIMIT,
     title: str = "",
 ) -> Drawing:
-    """Draw a model, a graph, a function, a node with what is near it, or some nodes.
+    """Draw a model, a graph, a function, a node with its neighbourhood, or some nodes.
 
-    ``before`` is what it was made of: what has been added, removed and changed since is coloured. ``highlight`` does
-    the same by hand, with nodes or their names: ``{"added": [node], "changed": ["conv1"]}``; nodes that are no longer
-    there are shown beside those that are. ``around`` shows what is at most ``hops`` steps away from some nodes. A graph
-    of more than ``limit`` nodes is shown around what is coloured, or else as a summary, in which what repeats is drawn
-    once; ``limit=None`` shows everything.
+    ``before`` is an earlier version: additions, removals and changes since are coloured. ``highlight`` colours
+    explicitly, by nodes or their names: ``{"added": [node], "changed": ["conv1"]}``; removed nodes are drawn next to
+    existing ones. ``around`` shows the nodes at most ``hops`` steps away from some nodes. A graph of more than
+    ``limit`` nodes is drawn around its coloured nodes, or else as a summary with repetitions drawn once;
+    ``limit=None`` draws everything.
     """
     if hops < 0 or (limit is not None and limit < 1):
-        raise UsageError("a picture has at least one node and no negative hops", hint="as in limit=150, hops=2")
+        raise UsageError(
+            "a drawing needs at least one node, and hops cannot be negative", hint="as in limit=150, hops=2"
+        )
     subject = _subject(what)
     centres = [] if around is None else [subject.find(each) for each in _each(around)]
     if isinstance(what, ir.Node):
@@ -69,7 +71,7 @@ def draw(
     marks = _marks(subject, before, highlight or {})
     items, note = _shown(subject, centres, marks, hops, limit)
     if centres:
-        # One step more than for others: what was removed between two nodes is shown as a whole.
+        # One step more than for others, to show all nodes that were removed between two nodes.
         marks = only_near(subject.graph, marks, [item for item in items if isinstance(item, ir.Node)], hops + 1)
     marks = replace(_within(marks, limit), nested=limit is None or _size(items) <= limit)
     return Drawing(scene_of(subject.graph, items, marks, title=title or subject.title, note=note))
@@ -85,7 +87,7 @@ def _subject(what: Drawable) -> _Subject:
     if isinstance(what, Sequence) and not isinstance(what, str | bytes | bytearray | memoryview):
         nodes = tuple(cast("Sequence[object]", what))
         if not nodes or not all(isinstance(node, ir.Node) for node in nodes):
-            raise UsageError("these are no nodes", hint="give a model, a graph, a function, a node or nodes")
+            raise UsageError("these are not nodes", hint="give a model, a graph, a function, a node or nodes")
         chosen = cast("tuple[ir.Node, ...]", nodes)
         return _Subject(_home(chosen[0]), count(chosen, "node"), chosen)
     model = load(cast("Source", what))
@@ -93,7 +95,7 @@ def _subject(what: Drawable) -> _Subject:
 
 
 def _home(node: ir.Node) -> ir.Graph:
-    """Return the graph of a node; one that was taken out, or is not yet in place, has an empty one."""
+    """Return the graph of a node; a removed or not yet inserted one has an empty graph."""
     home = node.graph
     if home is None:
         return ir.Graph([], [], nodes=[], name="")
@@ -107,7 +109,9 @@ def _each(nodes: Named | Iterable[Named]) -> list[Named]:
 def _marks(subject: _Subject, before: Drawable | None, highlight: Mapping[str, Named | Iterable[Named]]) -> Marks:
     unknown = next((role for role in highlight if role not in ROLES), None)
     if unknown is not None:
-        raise UsageError(f"'{unknown}' is no role", hint=did_you_mean(unknown, ROLES) or f"they are {', '.join(ROLES)}")
+        raise UsageError(
+            f"'{unknown}' is not a role", hint=did_you_mean(unknown, ROLES) or f"they are {', '.join(ROLES)}"
+        )
     chosen: dict[Role, list[ir.Node]] = {
         role: [subject.find(each) for each in _each(highlight[role])] for role in ROLES if role in highlight
     }
@@ -121,7 +125,7 @@ def _marks(subject: _Subject, before: Drawable | None, highlight: Mapping[str, N
 def _shown(
     subject: _Subject, centres: Sequence[ir.Node], marks: Marks, hops: int, limit: int | None
 ) -> tuple[Sequence[ir.Node | Block], str]:
-    """Choose what is shown, and say so where that is not everything."""
+    """Select the drawn items, with a note if these are not all."""
     graph = subject.graph
     nodes = [node for node in subject.nodes or graph if is_drawn(node)]
     if centres:
@@ -144,13 +148,13 @@ def _part(found: Sequence[ir.Node], nodes: Sequence[ir.Node]) -> str:
 
 
 def _size(items: Sequence[ir.Node | Block]) -> int:
-    """Count what is shown, with what is inside of it."""
+    """Count the drawn items, including their insides."""
     holders = [item for item in items if isinstance(item, ir.Node) and holds_graphs(item)]
     return len(items) + sum(1 for node in holders for graph in nested_graphs(node) for _ in all_nodes(graph))
 
 
 def _within(marks: Marks, limit: int | None) -> Marks:
-    """Leave out what is too much of what is no longer there."""
+    """Leave out removed nodes beyond the limit."""
     if limit is None:
         return marks
     nodes = {graph: removed[:limit] for graph, removed in marks.ghosts.nodes.items()}

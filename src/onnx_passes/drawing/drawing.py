@@ -1,4 +1,4 @@
-"""A picture of a graph, and the files that it can become."""
+"""A drawing of a graph, and its file formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_passes.graph.atomic import is_special, replacing
 
 
 class Drawing:
-    """A picture of a graph: shown by notebooks, saved as SVG, PNG, HTML, DOT, Mermaid or GraphML."""
+    """Drawing of a graph: displayed by notebooks, saved as SVG, PNG, HTML, DOT, Mermaid or GraphML."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -26,7 +26,7 @@ class Drawing:
 
     @property
     def description(self) -> str:
-        """Say in a line what the picture shows."""
+        """Describe the picture in one line."""
         boxes = list(self.scene.all_boxes())
         roles = [f"{sum(box.role == role for box in boxes)} {role}" for role in self.scene.roles]
         return ", ".join(filter(None, (self.scene.title, self.scene.note, *roles)))
@@ -42,11 +42,11 @@ class Drawing:
 
     @cached_property
     def svg(self) -> str:
-        """Return the picture as SVG, which stands alone or in a page, light or dark as the reader has it."""
+        """Return the picture as SVG, stand-alone or in a page, in the light or dark theme of the reader."""
         return self.to_svg()
 
     def to_svg(self, *, theme: Theme = "auto") -> str:
-        """Return the picture as SVG, light or dark for everyone if told so, or as the notebook is that it is in."""
+        """Return the drawing as SVG with a fixed theme, or that of its notebook."""
         return svg_text(self._placed, theme=theme, description=self.description)
 
     @property
@@ -71,7 +71,7 @@ class Drawing:
         return graphml_text(self._placed)
 
     def save(self, path: str | PathLike[str], *, theme: Theme = "auto", scale: float = 2.0) -> Path:
-        """Write the picture in the format that the suffix names, and return the path.
+        """Write the drawing in the format of the suffix, and return the path.
 
         ``.svg``, ``.png``, ``.html``, ``.dot`` or ``.gv``, ``.mmd`` or ``.mermaid``, ``.graphml``. PNG has ``scale``
         pixels for each of SVG, and needs ``resvg-py``: ``pip install 'onnx-passes[draw]'``.
@@ -80,7 +80,9 @@ class Drawing:
         make = self._formats(theme, scale).get(target.suffix.lower())
         if make is None:
             known = ", ".join(self._formats(theme, scale))
-            raise UsageError(f"'{target.suffix}' is no format of pictures", where=str(path), hint=f"there are {known}")
+            raise UsageError(
+                f"'{target.suffix}' is not a format of drawings", where=str(path), hint=f"there are {known}"
+            )
         write_bytes(target, make())
         return target
 
@@ -117,7 +119,7 @@ class Drawing:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        """Show the picture in a notebook, with a box around it that scrolls where it is large."""
+        """Display the drawing in a notebook, in a box that scrolls if it is large."""
         wanted = set(include or ("text/html", "text/plain")) - set(exclude or ())
         style = "overflow:auto;max-height:640px;max-width:100%"
         makers: dict[str, Callable[[], str]] = {
@@ -129,7 +131,7 @@ class Drawing:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file, all of it or nothing."""
+    """Write a file atomically."""
     try:
         if is_special(path):
             path.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Write a scene as GraphML, which NetworkX, Gephi and yEd read; for yEd with shapes, labels and places."""
+"""Write a scene as GraphML for NetworkX, Gephi and yEd; for yEd with shapes, labels and positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EDGE_KEYS = ("label", "role")
 
 
 def graphml_text(placed: Placed) -> str:
-    """Return a document without nested graphs, which few programs read: boxes name the one that they are inside of."""
+    """Return a document without nested graphs, which few programs support: boxes name their enclosing box."""
     ET.register_namespace("", _SPACE)
     ET.register_namespace("y", _YED)
     root = ET.Element(f"{{{_SPACE}}}graphml")

@@ -1,4 +1,4 @@
-"""Give every box a layer below those that it reads from, and every long wire a place in the layers that it passes."""
+"""Assign every box to a layer below its operands, and every long wire a position in the layers that it crosses."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _MOST_BENDS = 30_000
-"""Wires that would pass more layers than this, all together, go straight."""
+"""Wires across more layers than this have no bends."""
 
 
 @dataclass(frozen=True)
 class Net:
-    """One value: the box that it comes from, and the boxes that it goes to; a faint one makes no trunk."""
+    """One value: its source and target boxes; a faint one is never part of the trunk."""
 
     source: int
     targets: tuple[int, ...]
@@ -36,12 +36,12 @@ class Layered:
     height: list[int] = field(default_factory=list[int])
 
     def is_bend(self, item: int) -> bool:
-        """Tell whether an item is where a wire passes a layer."""
+        """Return whether an item is a crossing of a wire through a layer."""
         return item >= self.boxes
 
 
 def layered(boxes: int, nets: Sequence[Net]) -> Layered:
-    """Put boxes into layers: each as high as its sources allow, or lower, if that makes its wires shorter."""
+    """Assign boxes to layers: as high as their sources allow, or lower if that shortens wires."""
     layer, depth, height = _layer_numbers(boxes, nets)
     layers: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
     for box in range(boxes):
@@ -101,7 +101,7 @@ def _layer_numbers(boxes: int, nets: Sequence[Net]) -> tuple[list[int], list[int
 
 
 def _acyclic(after: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Return an order in which targets follow sources, without the wires that lead back."""
+    """Return a topological order, ignoring back edges."""
     state = [0] * len(after)
     finished: list[int] = []
     kept: list[list[int]] = [[] for _ in after]

@@ -1,4 +1,4 @@
-"""Give the boxes and wires of a scene their places; what is inside of a box is laid out first."""
+"""Lay out the boxes and wires of a scene, starting with the insides of boxes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onnx_passes.drawing.scene import Box, Scene, Wire
 SMALL, NORMAL = 10.5, 12.0
 HEAD, LINE, PAD = 24.0, 15.0, 10.0
 END = 22.0
-"""Height of the end of a graph."""
+"""Height of an input or output of the graph."""
 NAME = 30
-"""Characters of a name that are shown."""
+"""Length to which names are shortened."""
 _CAPTION = 18.0
 _GAP, _LAYER_GAP, _MARGIN = 22.0, 36.0, 16.0
 _BEND = Extent(4.0, 4.0)
@@ -27,7 +27,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class PlacedBox:
-    """A box with its corner and size; the places of graphs inside are relative to the corner."""
+    """A box with its corner and size; positions of subgraphs are relative to the corner."""
 
     box: Box
     x: float
@@ -39,7 +39,7 @@ class PlacedBox:
 
 @dataclass(frozen=True)
 class PlacedWire:
-    """A wire: points in pairs, straight from the first to the second of each, curved to the next pair."""
+    """A wire as pairs of points: straight within a pair, curved to the next pair."""
 
     wire: Wire
     points: tuple[tuple[Point, Point], ...]
@@ -48,7 +48,7 @@ class PlacedWire:
 
 @dataclass(frozen=True)
 class Placed:
-    """A scene with places for everything."""
+    """A scene with all positions."""
 
     scene: Scene
     boxes: tuple[PlacedBox, ...]
@@ -135,7 +135,7 @@ def _size(box: Box) -> _Size:
 
 
 def _labels_below(groups: dict[tuple[int, str], list[Wire]]) -> dict[int, str]:
-    """Return the labels of values that stand below their box: those that are its only ones."""
+    """Return the labels of values that are placed below their box: single labels of a box."""
     nets: dict[int, list[str]] = {}
     for (source, _), wires in groups.items():
         nets.setdefault(source, []).append(wires[0].label)
@@ -148,7 +148,7 @@ def _extent(size: _Size, label: str) -> Extent:
 
 
 def _rows(graph: Layered, sizes: Sequence[_Size], middles: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return where layers begin and end; wires that go far to the side get more room to do so."""
+    """Return the top and bottom of layers; layers with long horizontal wires get more room."""
     tops: list[float] = []
     bottoms: list[float] = []
     y = _MARGIN

@@ -12,7 +12,7 @@ _SPECIAL = re.compile(r'["#<>&;`\\\[\](){}|]')
 
 
 def mermaid_text(scene: Scene) -> str:
-    """Return a flowchart; what is inside of a node is a subgraph."""
+    """Return a flowchart, in which nested graphs are subgraphs."""
     lines = ["flowchart TD", *_scene(scene, "  ")]
     lines += [f"  classDef {role} {_style(role)}" for role in scene.roles]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""What is near a node: the nodes around it, along the values that they read from each other."""
+"""The neighbourhood of a node along the uses of values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from onnx_passes.drawing.build import is_drawn, read_values
 
 
 def neighbourhood(graph: ir.Graph, centres: Iterable[ir.Node], hops: int, limit: int | None) -> list[ir.Node]:
-    """Return the nodes that are at most so many steps away, in the order of the graph, and no more than the limit.
+    """Return the nodes at most ``hops`` steps away, in graph order, and no more than the limit.
 
-    A centre inside of a subgraph counts as the node that holds it. What is nearer goes first where there is too much.
+    A centre inside a subgraph counts as the node that holds it. Nearer nodes take precedence within the limit.
     """
     homes = holders(graph)
     found = dict.fromkeys(homes[node] for node in centres if node in homes)
@@ -29,7 +29,7 @@ def neighbourhood(graph: ir.Graph, centres: Iterable[ir.Node], hops: int, limit:
 
 
 def holders(graph: ir.Graph) -> dict[ir.Node, ir.Node]:
-    """Return for every node, also of subgraphs, the node of the graph itself that is or holds it."""
+    """Return for every node, also of subgraphs, the node of the graph that is it or holds it."""
     homes: dict[ir.Node, ir.Node] = {}
     for node in graph:
         homes[node] = node

@@ -1,4 +1,4 @@
-"""Order the items of every layer so that few wires cross."""
+"""Order of the items in layers with few crossings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from onnx_passes.drawing.layers import Layered
 
 _SWEEPS = 12
 _ENOUGH = 40_000
-"""Items that may be sorted in all sweeps together: large graphs have fewer of them."""
+"""Total number of items sorted in all sweeps: large graphs have fewer sweeps."""
 
 
 def order_layers(graph: Layered) -> None:
-    """Sort layers by where their neighbours stand, downwards and upwards in turn, and keep the best that was seen."""
+    """Sort layers by the positions of their neighbours, downwards and upwards in turn, and keep the best order."""
     _depth_first(graph)
     best, fewest = [list(layer) for layer in graph.layers], _crossings(graph)
     sweeps = min(_SWEEPS, max(2, _ENOUGH // (len(graph.down) + 1)))
@@ -29,7 +29,7 @@ def order_layers(graph: Layered) -> None:
 
 
 def _depth_first(graph: Layered) -> None:
-    """Begin with the order in which a walk along the wires meets the items: what belongs together stands together."""
+    """Start with the order of a depth-first walk along the wires, which keeps related items together."""
     seen: dict[int, int] = {}
     for start in (item for layer in graph.layers for item in layer):
         stack = [start]

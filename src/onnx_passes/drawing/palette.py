@@ -1,11 +1,11 @@
-"""The colours of pictures, whatever they are written as."""
+"""The colours of drawings, for all output formats."""
 
 from __future__ import annotations
 
 from typing import get_args
 
 from onnx_passes.drawing.scene import Role
-from onnx_passes.ops.families import Family
+from onnx_passes.ops.describe import Family
 
 COLOURS: dict[str, tuple[str, str]] = {
     "page": ("#ffffff", "#16181d"),
@@ -38,10 +38,10 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
 def line_colour(role: Role) -> str:
-    """Return the colour of lines around what has a role, on light pages."""
+    """Return the line colour of a role, on light pages."""
     return COLOURS[role or "line"][0]
 
 
 def fill_colour(role: Role) -> str:
-    """Return the colour of areas with a role, on light pages."""
+    """Return the fill colour of a role on light pages."""
     return COLOURS[f"{role}-fill" if role else "card"][0]

@@ -1,4 +1,4 @@
-"""What a picture shows, before anything has a place: boxes, and wires between them."""
+"""The contents of a drawing before layout: boxes, and wires between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from onnx_passes.ops.families import Family
+from onnx_passes.ops.describe import Family
 
 Role = Literal["", "added", "removed", "changed", "found"]
 ROLES: tuple[Role, ...] = ("added", "removed", "changed", "found")
@@ -15,7 +15,7 @@ Kind = Literal["node", "input", "output", "value", "block"]
 
 @dataclass(frozen=True)
 class Row:
-    """A line in a box: a constant or an attribute, and what it holds."""
+    """A line in a box: a constant or an attribute, and its content."""
 
     label: str
     text: str
@@ -26,7 +26,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Box:
-    """A node, an end of the graph, or a block of nodes that is shown as one; ``inner`` are graphs inside of it."""
+    """A node, an input or output of the graph, or a block of nodes; ``inner`` are nested graphs."""
 
     key: str
     kind: Kind
@@ -40,18 +40,18 @@ class Box:
 
     @property
     def is_card(self) -> bool:
-        """Tell whether it has a head with lines below; ends of the graph are mere labels."""
+        """Return whether the box has a head with rows below; inputs and outputs of the graph are mere labels."""
         return self.kind in ("node", "block")
 
     @property
     def lines(self) -> list[str]:
-        """Return all that is written on it."""
+        """Return all texts of the box."""
         return list(filter(None, (self.title, self.name, *map(str, self.rows))))
 
 
 @dataclass(frozen=True)
 class Wire:
-    """A value on its way from one box to another; wires of one ``net`` carry the same value."""
+    """A value between two boxes; wires of one ``net`` carry the same value."""
 
     source: str
     target: str
@@ -62,7 +62,7 @@ class Wire:
 
 @dataclass(frozen=True)
 class Scene:
-    """A graph as it is shown."""
+    """The drawn contents of a graph."""
 
     title: str
     boxes: tuple[Box, ...]
@@ -70,7 +70,7 @@ class Scene:
     note: str = ""
 
     def all_boxes(self) -> Iterator[Box]:
-        """Iterate over the boxes, each followed by those inside of it."""
+        """Iterate over the boxes, each followed by nested ones."""
         for box in self.boxes:
             yield box
             for scene in box.inner:
@@ -78,6 +78,6 @@ class Scene:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Return the roles that something has here, in the order of a legend."""
+        """Return the roles in use, in the order of the legend."""
         found = {box.role for box in self.all_boxes()}
         return tuple(role for role in ROLES if role in found)

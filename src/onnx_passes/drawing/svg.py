@@ -1,4 +1,4 @@
-"""Write a laid-out scene as SVG: self-contained, light or dark as the reader has it, with text to select."""
+"""Write a laid-out scene as SVG: self-contained, light or dark as the viewer's settings, with selectable text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNS: dict[Role, str] = {"added": "+", "removed": "−", "changed": "~", "foun
 
 
 def svg_text(placed: Placed, *, theme: Theme = "auto", description: str = "") -> str:
-    """Return the picture as a document of its own, which can also stand inside of a page."""
+    """Return the picture as a document, which can also be embedded in a page."""
     scene = placed.scene
     texts = [scene.title, *filter(None, (scene.note,))]
     width = max(placed.width, text_width("   ".join(texts), NORMAL) + 32)
@@ -150,7 +150,7 @@ _FIXED = (
 
 _LIGHT = ':is([data-jp-theme-light="true"],[data-theme="light"],.vscode-light,.light) '
 _DARK = ':is([data-jp-theme-light="false"],[data-theme="dark"],.vscode-dark,.vscode-high-contrast,.dark) '
-"""What a picture is inside of where Jupyter, VS Code, marimo or a page are light or dark, whatever the system is."""
+"""Selectors of the light or dark themes of Jupyter, VS Code, marimo or a page, which override the system's."""
 
 
 def _rules(side: Literal[0, 1], inside: str = "") -> str:
@@ -177,7 +177,7 @@ def _rules(side: Literal[0, 1], inside: str = "") -> str:
 
 
 def clean(text: str) -> str:
-    """Replace what XML cannot hold."""
+    """Replace characters that XML does not allow."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

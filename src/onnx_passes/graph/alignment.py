@@ -1,8 +1,8 @@
-"""Find out which node of one graph has become which of another, without relying on names.
+"""Align two graphs: pair their nodes and values without relying on names.
 
-Nodes are paired in rounds of decreasing certainty: computed from the same and used for the same; computed from
-the same; used for the same; the same operator beside something paired; the same operator in the same order; anything
-between two things paired. Names only break ties.
+Nodes are paired in rounds of decreasing certainty: equal operands and equal uses; equal operands; equal uses; the same
+operator next to a paired node; the same operator in the same order; any operator between paired nodes. Names only
+break ties.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Sign: TypeAlias = "Callable[[Signatures, ir.Node], Hashable]"
 Uses: TypeAlias = "Sequence[tuple[ir.Node, int]]"
 
 _MOST_COMPARED = 4_000_000
-"""Pairs of nodes beyond which nobody waits for the best order of what is left."""
+"""Maximum number of pairs for which the best order of the remaining nodes is computed."""
 
 
 class Alignment:
-    """Which nodes, initializers and interface values of two graphs correspond; each to at most one."""
+    """The corresponding nodes, initializers and interface values of two graphs; each has at most one partner."""
 
     def __init__(self, a: ir.Graph, b: ir.Graph, contents: Contents) -> None:
         self.inputs = pair_by_name(a.inputs, b.inputs)
@@ -47,7 +47,7 @@ class Alignment:
         self._match_constants()
 
     def corresponds(self, a: ir.Value | None, b: ir.Value | None) -> bool:
-        """Say whether two values are the same, given what is paired."""
+        """Return whether two values correspond, given the pairs so far."""
         if a is None or b is None:
             return a is b
         producer_a, producer_b = self.a.producer(a), self.b.producer(b)
@@ -92,7 +92,7 @@ class Alignment:
                     self._pair_values(value_a, value_b)
 
     def _round(self, sign: Sign) -> None:
-        """Pair nodes of equal sign: those with one candidate, then by who reads them, by name, in order."""
+        """Pair nodes of equal sign: unique candidates first, then by their consumers, by name, and in order."""
         groups_a, groups_b = self._groups(self.a, sign), self._groups(self.b, sign)
         shared = [(nodes, groups_b[key]) for key, nodes in groups_a.items() if key in groups_b]
         ambiguous = [group for group in shared if not len(group[0]) == len(group[1]) == 1]
@@ -117,7 +117,7 @@ class Alignment:
                 self._spread(sign)
 
     def _pair_by_readers(self, nodes_a: Sequence[ir.Node], nodes_b: Sequence[ir.Node], sign: Sign) -> None:
-        """Pair nodes that most of the same, already paired, nodes read."""
+        """Pair nodes that most of the same, already paired, consumers read."""
         candidates = set(nodes_b)
         votes = Counter((node, other) for node in nodes_a for other in self._read_instead(node) if other in candidates)
         self._pair_in_order((pair for pair, _ in votes.most_common()), sign)
@@ -143,7 +143,7 @@ class Alignment:
             self._paired.add(b)
 
     def _spread(self, sign: Sign, *, unique: bool = False) -> None:
-        """Pair the neighbours of what was paired last that have the same sign at the same place."""
+        """Pair the neighbours of the latest pairs if they have equal signs at the same place."""
         while self._fresh:
             node_a, node_b = self._fresh.pop()
             for value_a, value_b in zip(node_a.inputs, node_b.inputs, strict=False):
@@ -188,7 +188,7 @@ class Alignment:
             self._pair(a, b)
 
     def _spread_everywhere(self) -> None:
-        """Pair nodes of the same operator that are the only ones at their place beside something paired."""
+        """Pair nodes of the same operator that are the only candidates next to a pair."""
 
         def sign(_: Signatures, node: ir.Node) -> Hashable:
             return operator(node)
@@ -203,9 +203,9 @@ class Alignment:
         self._spread(sign, unique=True)
 
     def _match_in_sequence(self, sign: Sign) -> None:
-        """Pair nodes of equal sign that come in the same order between those that are paired.
+        """Pair nodes of equal sign that come in the same order between paired ones.
 
-        Where nodes were taken out all along a chain, what is left of it has no neighbour in common with what it was.
+        If nodes were removed all along a chain, the remaining ones have no neighbour in common with the original.
         """
         partners = {node_b: node_a for node_a, node_b in self.nodes.items()}
         beside = _beside(self.a.order, self.nodes) | {partners[node] for node in _beside(self.b.order, partners)}
@@ -223,7 +223,7 @@ class Alignment:
         self._spread_everywhere()
 
     def _match_between(self) -> None:
-        """Pair nodes, of whatever operator, that share an input and a place where their output is read."""
+        """Pair nodes of any operator that share an input and a place where their output is read."""
         for node in self.a.order:
             if node in self.nodes:
                 continue
@@ -235,7 +235,7 @@ class Alignment:
                 self._pair(node, other)
 
     def _look_alike(self, a: ir.Value | None, b: ir.Value | None) -> bool:
-        """Say whether two values correspond, or would if initializers were paired."""
+        """Return whether two values correspond, or would if equal initializers were paired."""
         if a is None or b is None:
             return False
         if self.a.is_constant(a) and self.b.is_constant(b):
@@ -243,7 +243,7 @@ class Alignment:
         return self.corresponds(a, b)
 
     def _read_instead(self, node: ir.Node) -> Iterator[ir.Node]:
-        """Return the nodes of the other graph that are read where this one is, once for each place."""
+        """Yield the nodes of the other graph that are read at the places of this one, once for each place."""
         for value in node.outputs:
             for place in self.a.places(value):
                 source = self.b.source(self._translate(place))
@@ -253,7 +253,7 @@ class Alignment:
                         yield producer
 
     def _translate(self, place: Place) -> Place | None:
-        """Return where the other graph reads what this one reads at a place."""
+        """Return the corresponding place in the other graph; None if its reader is not paired."""
         reader = self.nodes.get(place.reader) if place.reader is not None else None
         return place._replace(reader=reader) if reader is not None or place.reader is None else None
 
@@ -281,7 +281,7 @@ class Alignment:
         return self._contents.initial_value(value)
 
     def _match_equal(self, a: Iterable[ir.Value], b: Iterable[ir.Value], key: Callable[[ir.Value], Hashable]) -> None:
-        """Pair those initializers that are left and have the same key."""
+        """Pair the remaining initializers with equal keys."""
         left: defaultdict[Hashable, list[ir.Value]] = defaultdict(list)
         for value in b:
             if value not in self._paired:
@@ -292,7 +292,7 @@ class Alignment:
 
 
 def _beside(order: Sequence[ir.Node], paired: Container[ir.Node]) -> set[ir.Node]:
-    """Return the paired nodes that come just before or after one that is not."""
+    """Return the paired nodes just before or after an unpaired one."""
     found: set[ir.Node] = set()
     for before, after in pairwise(order):
         if (before in paired) != (after in paired):
@@ -301,7 +301,7 @@ def _beside(order: Sequence[ir.Node], paired: Container[ir.Node]) -> set[ir.Node
 
 
 def pair_by_name(a: Sequence[ir.Value], b: Sequence[ir.Value]) -> list[tuple[ir.Value | None, ir.Value | None]]:
-    """Pair the inputs or outputs of two graphs by name, and those without a namesake in order."""
+    """Pair the inputs or outputs of two graphs by name, and the remaining ones in order."""
     named_b = {value.name: value for value in b}
     names_a = {value.name for value in a}
     rest = iter([value for value in b if value.name not in names_a])
@@ -310,7 +310,7 @@ def pair_by_name(a: Sequence[ir.Value], b: Sequence[ir.Value]) -> list[tuple[ir.
 
 
 def _labels(pairs: Sequence[tuple[ir.Value | None, ir.Value | None]], side: int) -> dict[ir.Value, list[int]]:
-    """Return for each value of one side the numbers of the pairs that it is in."""
+    """Return the numbers of the pairs of each value of one graph."""
     labels: defaultdict[ir.Value, list[int]] = defaultdict(list)
     for number, pair in enumerate(pairs):
         value = pair[side]

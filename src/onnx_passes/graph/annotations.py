@@ -1,7 +1,7 @@
 """Quantization annotations of values: text by key, written to the file as ``quantization_annotation``.
 
 ONNX defines keys such as ``SCALE_TENSOR`` and ``ZERO_POINT_TENSOR``, whose text is the *name* of another
-tensor; QONNX and FINN add keys such as ``finn_datatype``, whose text stands for itself.
+tensor; QONNX and FINN add keys such as ``finn_datatype``, whose text is the value itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping
 
 KEY = ANNOTATIONS
-"""Where onnx_ir keeps the annotations of a value, in ``value.meta``."""
+"""Key of the annotations of a value in ``value.meta`` of onnx_ir."""
 
 _NAMES_A_TENSOR = "_TENSOR"
 _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
@@ -26,14 +26,14 @@ _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
 
 def get(value: ir.Value) -> dict[str, str]:
     """Return the annotations of a value, as a copy; empty if it has none."""
-    # Asking for `meta` makes a store for every value that is asked, which is most of a large graph.
+    # Reading `meta` allocates a store for every value, that is for most of a large graph.
     if value._metadata is None:  # pyright: ignore[reportPrivateUsage]
         return {}
     return dict(_store(value).get(KEY) or {})
 
 
 def merge(into: ir.Value, other: ir.Value | Mapping[str, str]) -> None:
-    """Add the annotations of another value that are not there yet; what is there stays."""
+    """Add the missing annotations of another value; existing ones stay."""
     added = get(other) if isinstance(other, ir.Value) else dict(other)
     if added:
         set(into, added | get(into))
@@ -48,7 +48,7 @@ def values(graph: ir.Graph | ir.Function) -> Iterator[ir.Value]:
             yield from (value for value in scope.initializers.values() if not value.is_graph_input())
         for node in scope:
             yield from node.outputs
-            # As in `all_nodes`: a call for each node would cost more than the rest.
+            # Inlined like `all_nodes`: a call for each node would dominate the cost.
             for attribute in node.attributes.data.values():
                 kind = attribute.type
                 if kind is _GRAPH or kind is _GRAPHS:
@@ -57,7 +57,7 @@ def values(graph: ir.Graph | ir.Function) -> Iterator[ir.Value]:
 
 
 def referenced_names(graph: ir.Graph | ir.Function) -> builtins.set[str]:
-    """Return the names of tensors that annotations refer to: these must not be removed, nor renamed alone."""
+    """Return the names of tensors that annotations refer to: these must not be removed, or renamed alone."""
     return {
         text
         for value in values(graph)
@@ -68,7 +68,7 @@ def referenced_names(graph: ir.Graph | ir.Function) -> builtins.set[str]:
 
 
 def rename_references(graph: ir.Graph | ir.Function, names: Mapping[str, str]) -> int:
-    """Let annotations that refer to a tensor by its old name refer to the new one; returns how many did."""
+    """Rename the references of annotations to tensors; return their number."""
     renamed = 0
     for value in values(graph):
         annotation = get(value)

@@ -1,4 +1,4 @@
-"""Arguments of nodes: inputs, or the attributes that older operator sets have instead."""
+"""Arguments of nodes: inputs, or the attributes of older operator sets in their place."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from onnx_passes.graph.shapes import rank, static_shape
 
 
 def argument(node: ir.Node, index: int) -> ir.Value | None:
-    """Return an input, or nothing where an optional one is left out."""
+    """Return an input; None if an optional one is missing."""
     return node.inputs[index] if index < len(node.inputs) else None
 
 
 def is_given(node: ir.Node, index: int, attribute: str) -> bool:
-    """Tell whether an argument is there, as an input or as the attribute that older operator sets have instead."""
+    """Return whether an argument is given, as an input or as the attribute of older operator sets."""
     return argument(node, index) is not None or attribute in node.attributes
 
 
 def integers(node: ir.Node, index: int, attribute: str = "") -> list[int] | None:
-    """Return an argument that is a constant list of integers, from the input or the attribute."""
+    """Return an argument that is a constant list of integers, from the input or the attribute; None otherwise."""
     value = argument(node, index)
     if value is not None:
         array = constant(value)
@@ -29,7 +29,7 @@ def integers(node: ir.Node, index: int, attribute: str = "") -> list[int] | None
 
 
 def integer(node: ir.Node, attribute: str, default: int) -> int | None:
-    """Return an attribute, or its default; nothing if it refers to an attribute of a function."""
+    """Return an attribute, or its default; None if it refers to an attribute of a function."""
     given = node.attributes.get(attribute)
     if given is None:
         return default
@@ -37,7 +37,7 @@ def integer(node: ir.Node, attribute: str, default: int) -> int | None:
 
 
 def text(node: ir.Node, attribute: str, default: str) -> str | None:
-    """Return an attribute that is a text, or its default; nothing if it refers to an attribute of a function."""
+    """Return a text attribute, or its default; None if it refers to an attribute of a function."""
     given = node.attributes.get(attribute)
     if given is None:
         return default
@@ -45,7 +45,7 @@ def text(node: ir.Node, attribute: str, default: str) -> str | None:
 
 
 def reduced_axes(node: ir.Node) -> list[int] | None:
-    """Return the axes of a reduction, if known: none given means all, unless the node says that it means none."""
+    """Return the axes of a reduction, None if unknown: no axes mean all, unless ``noop_with_empty_axes`` is set."""
     axes = integers(node, 1, "axes") if is_given(node, 1, "axes") else []
     if axes:
         return axes
@@ -58,7 +58,7 @@ def reduced_axes(node: ir.Node) -> list[int] | None:
 
 
 def squeezed_axes(node: ir.Node, length: int) -> list[int] | None:
-    """Return the axes of a Squeeze or Unsqueeze, counted from the front of its longer side, which has this rank."""
+    """Return the axes of a Squeeze or Unsqueeze, counted from the front of its larger shape of rank ``length``."""
     if not is_given(node, 1, "axes"):
         shape = static_shape(node.inputs[0])
         return None if shape is None else [axis for axis, size in enumerate(shape) if size == 1]

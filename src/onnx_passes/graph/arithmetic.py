@@ -1,4 +1,4 @@
-"""Arithmetic on constants as a model would do it, and what it may lose."""
+"""Arithmetic on constants with the rounding of a model, and checks of its losses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COMPUTE: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def combined(op_type: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Compute with constants as the model would; integers wrap around, floats are rounded once, from double."""
+    """Compute with constants as the model would: integers wrap around, floats are rounded once from double."""
     with np.errstate(all="ignore"):
         if a.dtype.kind in "biu":
             return np.asarray(_COMPUTE[op_type](a, b)).astype(a.dtype)
@@ -52,22 +52,22 @@ def limits_of(array: np.ndarray) -> Any:
 
 
 def folded(op_type: str, a: ir.Value, b: ir.Value) -> np.ndarray:
-    """Compute an operator of two constants."""
+    """Return the result of an operator on two constants."""
     return combined(op_type, held(a), held(b))
 
 
 def grows_by_broadcasting(result: np.ndarray, *parts: np.ndarray) -> bool:
-    """Tell whether a combined constant is larger than each of its parts."""
+    """Return whether a combined constant is larger than each operand."""
     return result.size > max(part.size for part in parts)
 
 
 def grows_when_folded(op_type: str, a: ir.Value, b: ir.Value) -> bool:
-    """Tell whether an operator of two constants gives one that is larger than each of them."""
+    """Return whether an operator on two constants gives a larger constant than each of them."""
     return grows_by_broadcasting(folded(op_type, a, b), held(a), held(b))
 
 
 def is_product_safe(a: np.ndarray, b: np.ndarray) -> bool:
-    """Tell whether two factors are finite and have a product that neither overflows nor loses digits."""
+    """Return whether two factors are finite and their product neither overflows nor loses digits."""
     product, least = wide(combined("Mul", a, b)), float(limits_of(a).smallest_normal)
     if not (np.isfinite(wide(a)).all() and np.isfinite(wide(b)).all() and np.isfinite(product).all()):
         return False
@@ -75,13 +75,13 @@ def is_product_safe(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def is_unnoticed_at_the_limit(array: np.ndarray) -> bool:
-    """Tell whether a summand is so small that adding it never leads a finite float out of range."""
+    """Return whether a summand is so small that adding it never makes a finite float overflow."""
     info = limits_of(array)
     return bool((np.abs(wide(array)) < float(info.max) * float(info.eps) / 4).all())
 
 
 def cancels(a: np.ndarray, b: np.ndarray) -> bool:
-    """Tell whether a sum of constants is so much smaller than they are that their rounding would show, or was meant.
+    """Return whether a sum of constants cancels so far that their rounding would be visible, or is intended.
 
     ``(x + 12582912) - 12582912`` rounds to integers.
     """
@@ -92,14 +92,14 @@ def cancels(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def rounded(wide: np.ndarray, dtype: ir.DataType) -> np.ndarray | None:
-    """Round once to the type of the model; nothing if an element is not finite there."""
+    """Round once to the type of the model; None if an element is not finite."""
     with np.errstate(all="ignore"):
         array = wide.astype(dtype.numpy())
     return array if np.isfinite(array.astype(np.float64)).all() else None
 
 
 def per_channel(array: np.ndarray, rank: int, axis: int, channels: int) -> np.ndarray | None:
-    """Spread a constant over channels; nothing if it varies along another axis or would enlarge what it meets."""
+    """Broadcast a constant over channels; None if it varies along another axis or would enlarge the other operand."""
     if array.ndim > rank:
         return None
     shape = (1,) * (rank - array.ndim) + array.shape

@@ -1,4 +1,4 @@
-"""Write files so that what is there stays whole until the new is complete."""
+"""Replace files atomically: the old content stays until the new one is complete."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Generator[BinaryIO]:
-    """Open a file to write, which takes the place of the target when the block ends.
+    """Open a file to write, which replaces the target when the block ends.
 
-    If the block raises, or putting the file in place fails, the target is as it was and nothing else stays behind.
+    If the block raises, or the replacement fails, the target is unchanged and no temporary file remains.
     Links are followed, and permissions of an existing file kept.
     """
     place = Path(os.path.realpath(target))
@@ -35,7 +35,7 @@ def replacing(target: Path) -> Generator[BinaryIO]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed programs left of files they wrote in a folder or below it, where nobody writes now."""
+    """Remove temporary files that killed programs left in a folder or below it, to which no other program writes."""
     for path in folder.rglob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name):
             path.unlink(missing_ok=True)
@@ -43,7 +43,7 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextlib.contextmanager
 def creating(path: Path, *, like: Path) -> Generator[BinaryIO]:
-    """Open a file that must not exist yet, with the permissions of another one; it vanishes if the block raises."""
+    """Create a file with the permissions of another one; it is removed if the block raises."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -56,13 +56,13 @@ def creating(path: Path, *, like: Path) -> Generator[BinaryIO]:
 
 
 def finish(file: BinaryIO) -> None:
-    """Bring everything that was written to the disk."""
+    """Flush a file to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def is_special(path: Path) -> bool:
-    """Tell whether a path is a device or pipe, which is written to and never replaced."""
+    """Return whether a path is a device or pipe, which is written to and never replaced."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -1,4 +1,4 @@
-"""Kinds of attributes by name, for standard operators and those that have a definition."""
+"""Kinds of attributes by name, for standard operators and those with a definition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KIND_NAMES = {
     int(onnx.AttributeProto.TYPE_PROTO): "a type",
     int(onnx.AttributeProto.TYPE_PROTOS): "a list of types",
 }
-"""Kinds of attributes as people say them."""
+"""Names of attribute kinds in messages."""
 
 ATTRIBUTES: Interface[Mapping[str, int]] = Interface(
     "attributes", "the kinds of its attributes; what defines an operator says them", "onnx_passes.ops.builtin"
@@ -36,7 +36,7 @@ ATTRIBUTES: Interface[Mapping[str, int]] = Interface(
 
 @functools.cache
 def attribute_kinds(domain: str, operator: str, version: int | None) -> Mapping[str, int]:
-    """Return the kind of each attribute that an operator is known to have; nothing for unknown operators."""
+    """Return the kind of each attribute of an operator; empty for unknown operators."""
     defined = ATTRIBUTES.get((domain, operator)) if domain else None
     if defined is not None:
         return defined

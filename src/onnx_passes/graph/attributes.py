@@ -1,4 +1,4 @@
-"""Attributes of new nodes, made from Python values as the schema of the operator wants them."""
+"""Attributes of new nodes, converted from Python values to the types of the schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LISTS = frozenset({ir.AttributeType.INTS, ir.AttributeType.FLOATS})
 
 
 def make_attributes(given: Mapping[str, Any], wanted: Mapping[str, ir.AttributeType]) -> list[ir.Attr]:
-    """Convert attributes; ``None`` leaves one out, what the schema does not know is typed by its value."""
+    """Convert attributes; ``None`` omits one, attributes unknown to the schema are typed by their value."""
     return [
         _renamed(value, name) if isinstance(value, ir.Attr) else _attribute(name, value, wanted.get(name))
         for name, value in given.items()
@@ -22,7 +22,7 @@ def make_attributes(given: Mapping[str, Any], wanted: Mapping[str, ir.AttributeT
 
 
 def _attribute(name: str, value: Any, wanted: ir.AttributeType | None) -> ir.Attr:
-    """Make what is common a short way, the rest through onnx_ir's slow conversion."""
+    """Convert common kinds directly, the rest by onnx_ir's slow conversion."""
     if wanted in _LISTS and isinstance(value, list | tuple | np.ndarray):
         items = cast(Iterable[Any], value)
         if wanted is ir.AttributeType.INTS:
@@ -40,7 +40,7 @@ def _attribute(name: str, value: Any, wanted: ir.AttributeType | None) -> ir.Att
 
 
 def _renamed(attribute: ir.Attr, name: str) -> ir.Attr:
-    """Let an attribute taken from another node have the name that it is given here."""
+    """Return an attribute of another node under a new name."""
     if attribute.name == name:
         return attribute
     if attribute.is_ref():

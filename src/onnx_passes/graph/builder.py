@@ -1,4 +1,4 @@
-"""The ``op`` of a rewrite: builds replacement nodes, promotes numbers and arrays, leaves no trace if declined."""
+"""The ``op`` of a rewrite: builds replacement nodes, promotes numbers and arrays, and can undo everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from onnx_passes.core.errors import RewriteError
 from onnx_passes.graph.attributes import make_attributes
-from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.constants import constant_tensor, is_constant_node
 from onnx_passes.graph.edits import copy_type, detach, subgraphs_of
 from onnx_passes.graph.schemas import Signature, signature
 
@@ -20,8 +20,8 @@ class Builder:
     """Builds nodes outside of any graph; ``op.Add(x, 1.0)`` types the number like ``x``.
 
     Reserved keywords are onnxscript's: ``_domain``, ``_version``, ``_outputs``, ``_name``. All other keywords
-    are attributes, given as Python values or ``ir.Attr``; ``None`` leaves an attribute out. ``places`` says of new
-    nodes behind which one they are to be put, where that is not the root of the rewrite.
+    are attributes, given as Python values or ``ir.Attr``; ``None`` omits an attribute. ``places`` maps new nodes to
+    the node after which they are inserted, if that is not the root of the rewrite.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Builder:
 
     @property
     def opset(self) -> int:
-        """Return the version of the standard operators that nodes are built for."""
+        """Return the version of the standard operator set."""
         return self._imports.get("", 1)
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
@@ -60,7 +60,7 @@ class Builder:
         _name: str | None = None,
         **attributes: Any,
     ) -> Any:
-        """Build a node; returns its output, or the list of its outputs if there are several."""
+        """Build a node; return its output, or the list of its outputs if there are several."""
         domain = "" if _domain == "ai.onnx" else _domain
         types = signature(domain, op_type, _version or self._imports.get(domain, 1))
         values = self._promote(op_type, types, inputs)
@@ -76,16 +76,16 @@ class Builder:
         return node.outputs[0] if len(node.outputs) == 1 else list(node.outputs)
 
     def like(self, node: ir.Node, inputs: Sequence[Any], **changed: Any) -> Any:
-        """Build a node as another one, on other inputs, with other attributes or fewer ``_outputs`` where given.
+        """Build a copy of a node on other inputs, with changed attributes or ``_outputs`` if given.
 
-        What the other one leaves out of its outputs is left out here, too.
+        Outputs that the original omits are omitted here, too.
         """
         names = ["" if output.name == "" else None for output in node.outputs]
         attributes: dict[str, Any] = {"_outputs": names, **node.attributes, **changed}
         return self.op(node.op_type, *inputs, _domain=node.domain, **attributes)
 
     def initializer(self, tensor: ir.TensorProtocol | ArrayLike, name: str | None = None) -> ir.Value:
-        """Make a constant; the name is a wish that gives way to names in use."""
+        """Make a constant; the name is a preference that avoids names in use."""
         held = _as_tensor(tensor)
         if not self._initializers_allowed:
             return self.op("Constant", value=ir.AttrTensor("value", held), _outputs=[name or held.name])
@@ -99,7 +99,7 @@ class Builder:
         return value
 
     def discard(self) -> None:
-        """Undo everything: no value remembers that it was used here."""
+        """Undo everything: no value keeps a use by the built nodes."""
         for node in self.nodes:
             self._let_go(node)
         self.nodes.clear()
@@ -107,12 +107,12 @@ class Builder:
         self.opsets.clear()
 
     def keep_only(self, results: Sequence[ir.Value]) -> None:
-        """Discard what the results do not need."""
+        """Discard the nodes that the results do not need."""
         needed = {value.producer() for value in results}
         kept: list[ir.Node] = []
         for node in reversed(self.nodes):
             users = [user for output in node.outputs for user in output.consumers()]
-            # A user that is in a graph lies in a subgraph of a node built here.
+            # A consumer inside a graph is in a subgraph of a node built here.
             if node in needed or any(user in needed or user.graph is not None for user in users):
                 needed.add(node)
                 kept.append(node)
@@ -122,7 +122,7 @@ class Builder:
         self.initializers = [value for value in self.initializers if value in results or value.uses()]
 
     def take(self, other: Builder, result: ir.Value) -> None:
-        """Take over from another builder what a result needs and is in no graph yet."""
+        """Take over from another builder the nodes that a result needs and that are in no graph yet."""
         needed, waiting = set[ir.Node](), [result.producer()]
         while waiting:
             node = waiting.pop()
@@ -138,7 +138,7 @@ class Builder:
         self.places.update({node: place for node in needed if (place := other.places.get(node)) is not None})
 
     def _let_go(self, node: ir.Node) -> None:
-        """Take a node, and what is in its subgraphs unless they are the model's, out of the uses of values."""
+        """Remove the uses of values by a node and by its subgraphs, unless these belong to the model."""
         detach(node)
         for graph in subgraphs_of(node) if node.attributes else ():
             if graph not in self._graphs_of_model:
@@ -160,8 +160,8 @@ class Builder:
 
 
 def type_outputs(node: ir.Node, types: Signature | None) -> None:
-    """Type the outputs as far as the schema tells; rules that follow, and promotion, need it."""
-    if node.domain == "" and node.op_type == "Constant":
+    """Set the types of outputs as far as the schema determines them; later rules and promotion need them."""
+    if is_constant_node(node):
         output = node.outputs[0]
         output.const_value = held = constant_tensor(output)
         if held is not None:
@@ -182,14 +182,14 @@ def type_outputs(node: ir.Node, types: Signature | None) -> None:
 
 
 def _is_number(value: object) -> bool:
-    """Tell whether a value is Python's: a number, or a list of numbers, whose element type is still open."""
+    """Return whether a value is a Python number, or a list of numbers, whose element type is not determined yet."""
     return isinstance(value, bool | int | float | list | tuple)
 
 
 def _promoted(
     value: Any, index: int, types: Signature | None, others: Sequence[ir.TypeProtocol | None], place: str
 ) -> ir.TensorProtocol:
-    """Turn a number, list, array or tensor into a tensor of the type that the other inputs ask for."""
+    """Convert a number, list, array or tensor to a tensor of the type that the other inputs require."""
     wanted = None if types is None else types.required_dtype(index, others)
     if not _is_number(value):
         tensor = _as_tensor(value)
@@ -205,10 +205,10 @@ def _promoted(
 def _as_tensor(value: Any) -> ir.TensorProtocol:
     if isinstance(value, np.ndarray | np.generic) or _is_number(value):
         return cast(Any, ir.Tensor)(np.asarray(cast(Any, value)))
-    # Whether something follows the protocol is told by each of its members: the usual class is asked for first.
+    # The check of a protocol tests each of its members, so that the usual class is tested first.
     if isinstance(value, ir.Tensor | ir.TensorProtocol):
         return cast(ir.TensorProtocol, value)
-    raise RewriteError(f"{type(value).__name__} is no tensor", hint="give a value, a number, a list or an array")
+    raise RewriteError(f"{type(value).__name__} is not a tensor", hint="give a value, a number, a list or an array")
 
 
 def _shape(tensor: ir.TensorProtocol) -> ir.Shape:
@@ -224,7 +224,7 @@ def _type_of(value: Any) -> ir.TypeProtocol | None:
 
 
 def _typed(array: np.ndarray, wanted: ir.DataType | None, place: str) -> ir.TensorProtocol:
-    """Give numbers the wanted type; it must be able to hold them, up to the rounding of floats."""
+    """Convert numbers to the required type, which must hold them up to the rounding of floats."""
     text = array.tolist()
     if wanted is None:
         raise RewriteError(

@@ -1,4 +1,4 @@
-"""Put into words what is not the same in two graphs whose nodes are aligned."""
+"""Describe the differences of two aligned graphs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BECAME = "→"
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that is not the same about a node."""
+    """One difference of a node."""
 
     aspect: Aspect
     text: str
@@ -37,7 +37,7 @@ class Change:
 
 @dataclass(frozen=True)
 class ChangedNode:
-    """A node that is still there, with what has changed about it."""
+    """A paired node with its differences."""
 
     before: ir.Node
     after: ir.Node
@@ -46,7 +46,7 @@ class ChangedNode:
 
 @dataclass(frozen=True)
 class ChangedInitializer:
-    """An initializer that is still there, with other content."""
+    """A paired initializer with different content."""
 
     before: ir.Value
     after: ir.Value
@@ -54,7 +54,7 @@ class ChangedInitializer:
 
 
 def changed_nodes(alignment: Alignment, contents: Contents) -> Iterator[ChangedNode]:
-    """Return the pairs of nodes that differ in themselves or in what they read."""
+    """Yield the pairs of nodes that differ in themselves or in their operands."""
     for before in alignment.a.graph.all_nodes():
         after = alignment.nodes.get(before)
         if after is None:
@@ -69,7 +69,7 @@ def changed_nodes(alignment: Alignment, contents: Contents) -> Iterator[ChangedN
 
 
 def changed_initializers(alignment: Alignment, contents: Contents) -> Iterator[ChangedInitializer]:
-    """Return the pairs of initializers with different content."""
+    """Yield the pairs of initializers with different content."""
     for before in alignment.a.constants:
         after = alignment.values.get(before)
         if after is not None and contents.initial_value(before) != contents.initial_value(after):
@@ -125,7 +125,7 @@ def _nesting_changes(before: ir.Node, after: ir.Node, alignment: Alignment) -> I
 
 
 def interface_changes(noun: str, pairs: Pairs, contents: Contents, order_b: Sequence[ir.Value]) -> Iterator[str]:
-    """Say what has been added, removed, renamed and retyped among the inputs or outputs of a graph."""
+    """Describe the inputs or outputs of a graph that were added, removed, renamed or retyped."""
     kept: list[ir.Value] = []
     for before, after in pairs:
         if before is None or after is None:
@@ -155,14 +155,14 @@ def _initial_value_changes(before: ir.Value, after: ir.Value, contents: Contents
 
 
 def source_changes(alignment: Alignment) -> Iterator[str]:
-    """Say which outputs of the graph are computed by something else than before."""
+    """Describe the outputs of a graph that are computed by another node than before."""
     for before, after in alignment.outputs:
         if before is not None and after is not None and not alignment.corresponds(before, after):
             yield f"output '{after.name}': {describe(before)} {_BECAME} {describe(after)}"
 
 
 def opset_changes(a: ir.Graph, b: ir.Graph) -> Iterator[str]:
-    """Say which opset imports have changed."""
+    """Describe the opset imports that have changed."""
     before, after = ({domain or "ai.onnx": version for domain, version in g.opset_imports.items()} for g in (a, b))
     for domain in sorted({*before, *after}):
         if before.get(domain) != after.get(domain):

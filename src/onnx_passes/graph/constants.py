@@ -1,18 +1,22 @@
-"""Which values are constant, and what they hold."""
+"""Constant values and their contents."""
 
 from __future__ import annotations
 
 import functools
 import math
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.uses import is_used_elsewhere
 
+if TYPE_CHECKING:
+    import onnx
+
+_CONSTANT = "Constant"
 _SMALL = 4096
-"""Constants of up to so many bytes may be there twice."""
+"""Constants up to this number of bytes may be duplicated."""
 _SCALAR_KINDS = {
     "value_float": np.float32,
     "value_floats": np.float32,
@@ -28,29 +32,39 @@ def constant_tensor(value: ir.Value | None) -> ir.TensorProtocol | None:
     node = value.producer()
     if node is None:
         return None if value.is_graph_input() else value.const_value
-    if node.op_type != "Constant" or node.domain != "":
+    if not is_constant_node(node):
         return None
     return value.const_value or tensor_of_constant_node(node)
 
 
 def constant(value: ir.Value | None) -> np.ndarray | None:
-    """Return the array of a constant, or nothing if the value is computed or can be overridden."""
+    """Return the array of a constant; None if the value is computed or may be overridden."""
     tensor = constant_tensor(value)
     return None if tensor is None else tensor.numpy()
 
 
 def is_constant(value: ir.Value | None) -> bool:
-    """Tell whether every run of the model sees the same value here."""
+    """Return whether a value is the same in every run of the model."""
     return constant_tensor(value) is not None
 
 
+def is_constant_node(node: ir.Node | onnx.NodeProto) -> bool:
+    """Return whether a node is a Constant of ONNX."""
+    return node.op_type == _CONSTANT and node.domain in ("", "ai.onnx")
+
+
+def constant_node(tensor: ir.TensorProtocol, name: str | None = None) -> ir.Node:
+    """Make a Constant node that holds a tensor."""
+    return ir.Node("", _CONSTANT, [], [ir.AttrTensor("value", tensor)], name=name)
+
+
 def tensor_of_constant_node(node: ir.Node) -> ir.TensorProtocol | None:
-    """Return what a Constant node holds; a reference to a function's attribute holds nothing yet."""
+    """Return the tensor of a Constant node; None if it refers to a function's attribute."""
     attribute = next(iter(node.attributes.data.values()), None)
     if attribute is None or attribute.is_ref():
         return None
     if attribute.type is ir.AttributeType.TENSOR:
-        # `as_tensor` looks at every member of the protocol each time.
+        # `as_tensor` checks every member of the protocol each time.
         return cast("ir.TensorProtocol", attribute.value)
     if attribute.name in _SCALAR_KINDS:
         return ir.Tensor(np.array(attribute.value, dtype=_SCALAR_KINDS[attribute.name]))
@@ -63,31 +77,31 @@ def tensor_of_constant_node(node: ir.Node) -> ir.TensorProtocol | None:
 
 
 def held(value: ir.Value) -> np.ndarray:
-    """Return what a value holds that a check found to be constant."""
+    """Return the array of a value that is known to be constant."""
     array = constant(value)
     assert array is not None
     return array
 
 
 def owned_constant(value: ir.Value) -> np.ndarray | None:
-    """Return a constant that may be replaced by a changed one."""
+    """Return the array of a constant that may be replaced by a changed one; None otherwise."""
     array = constant(value)
     return None if array is None or array.dtype == object or grows(value) else array
 
 
 def is_own_constant(value: ir.Value) -> bool:
-    """Tell whether a value is a constant that may be replaced by a changed one."""
+    """Return whether a value is a constant that may be replaced by a changed one."""
     return owned_constant(value) is not None
 
 
 def grows(value: ir.Value) -> bool:
-    """Tell whether a changed copy of a constant comes on top of it, as it is used elsewhere, and is not small."""
+    """Return whether changing a constant would add a copy, as it is used elsewhere and not small."""
     tensor = constant_tensor(value)
     return is_used_elsewhere(value) and tensor is not None and tensor.nbytes > _SMALL
 
 
 def holds_only(value: ir.Value | None, number: float) -> bool:
-    """Tell whether a value is constant and every element is a number; zeros have to have its sign."""
+    """Return whether a value is constant and all elements equal ``number``, including the sign of zeros."""
     array = constant(value)
     if array is None or array.dtype == object:
         return False
@@ -98,7 +112,7 @@ def holds_only(value: ir.Value | None, number: float) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _as_type(dtype: np.dtype, number: float, sign: float) -> np.ndarray:
-    """Return a number as an array of a type; zeros of both signs are equal, but not the same."""
+    """Return a number as an array of a type, keeping the sign of zeros."""
     with np.errstate(all="ignore"):
         return np.asarray(number).astype(dtype)
 
@@ -112,7 +126,7 @@ def _equal(array: np.ndarray, number: np.ndarray) -> bool:
 
 
 def number(value: ir.Value | None, of: ir.Value | None = None) -> float | None:
-    """Return the number that a constant of one element holds, if it does not raise the rank of ``of``."""
+    """Return the number of a constant with one element, unless its rank exceeds that of ``of``; None otherwise."""
     tensor = constant_tensor(value)
     if tensor is None or tensor.size != 1 or not (tensor.dtype.is_floating_point() or tensor.dtype.is_integer()):
         return None
@@ -123,7 +137,7 @@ def number(value: ir.Value | None, of: ir.Value | None = None) -> float | None:
 
 
 def is_number(value: ir.Value | None, expected: float, of: ir.Value | None = None) -> bool:
-    """Tell whether a constant of one element is a number, as closely as its type can say."""
+    """Return whether a constant of one element equals ``expected`` up to the precision of its type."""
     found, tensor = number(value, of), constant_tensor(value)
     if found is None or tensor is None:
         return False
@@ -132,7 +146,7 @@ def is_number(value: ir.Value | None, expected: float, of: ir.Value | None = Non
 
 
 def finite_constant(value: ir.Value | None) -> np.ndarray | None:
-    """Return a constant of floats in double precision if all its elements are finite."""
+    """Return a constant of floats in double precision; None unless all its elements are finite."""
     tensor = constant_tensor(value)
     if tensor is None or not tensor.dtype.is_floating_point():
         return None

@@ -1,4 +1,4 @@
-"""Copies of models that share nothing but tensors, and of nodes on other inputs."""
+"""Copies of models that share nothing but tensors, and copies of nodes with other inputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_passes.graph.origin import origin, set_origin
 
 
 def copy_model(model: ir.Model) -> ir.Model:
-    """Copy a model, also one whose nodes are out of order; where it came from is remembered.
+    """Copy a model, even if its nodes are not sorted; its origin is kept.
 
     A clone of onnx_ir shares types with the original, so that setting a dtype would change both.
     """
@@ -31,7 +31,7 @@ def copy_node(
     *,
     name: str | None = None,
 ) -> ir.Node:
-    """Copy a node onto other inputs, and with other attributes if given; outputs have neither names nor types yet."""
+    """Copy a node with other inputs, and other attributes if given; outputs have neither names nor types yet."""
     return ir.Node(
         node.domain,
         node.op_type,
@@ -47,7 +47,7 @@ def _copy(model: ir.Model) -> ir.Model:
     try:
         copied = model.clone(deep_copy=True)
     except RuntimeError:
-        # Cloning follows the order of the nodes; reading a proto does not need one.
+        # Cloning requires sorted nodes, parsing a proto does not.
         copied = ir.from_proto(ir.to_proto(model))
     for graph in copied.graphs():
         for value in (*graph.inputs, *graph.initializers.values()):

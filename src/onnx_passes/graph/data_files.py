@@ -1,7 +1,8 @@
-"""Data files beside a model: a name of their own for every save, and those of earlier saves removed.
+"""Data files of models: a new name for every save, and removal of those of earlier saves.
 
-A model that is killed while it is saved must not meet the weights of another one. So new weights never take the
-place of old ones: the model that names them does, in one step, and what nobody names any more goes afterwards.
+A program that is killed while it saves must not leave a model with the weights of another one. New weights
+therefore never overwrite old ones: replacing the model switches to them in one step, and unused files are removed
+afterwards.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from collections.abc import Collection
 from pathlib import Path
 
 _LONGEST = 225
-"""Bytes of the name of a model that fit into the name of its data file."""
+"""Maximum length in bytes of a model name within the name of its data file."""
 _ABANDONED = 3600.0
-"""Seconds after which a data file that nobody names was left behind by a save that was killed."""
+"""Age in seconds after which an unused data file was left behind by a killed save."""
 
 
 def free_data_file(model: Path) -> Path:
-    """Return where the weights of a model go: to its name with ``.data`` appended, or to another one if that exists."""
+    """Return the path of a model's data file: its name with ``.data`` appended, or a random one if that exists."""
     plain = model.with_name(f"{model.name}.data")
     if not os.path.lexists(plain):
         return plain
@@ -29,7 +30,7 @@ def free_data_file(model: Path) -> Path:
 
 
 def outdated_data_files(model: Path) -> list[Path]:
-    """Find data files of earlier saves that the model there names, or that were abandoned, before it is replaced."""
+    """Return data files of earlier saves that the existing model uses, or that were abandoned."""
     found = [entry for entry in _own(model) if entry.is_file() and not entry.is_symlink()]
     if not found:
         return []
@@ -39,7 +40,7 @@ def outdated_data_files(model: Path) -> list[Path]:
 
 
 def remove_unnamed(files: Collection[Path], suffixes: Collection[str]) -> None:
-    """Remove data files, but for those that a model in their folder names."""
+    """Remove data files, except the files that a model in their folder uses."""
     left = set(files)
     for folder in {file.parent for file in files}:
         for entry in folder.iterdir():
@@ -50,7 +51,7 @@ def remove_unnamed(files: Collection[Path], suffixes: Collection[str]) -> None:
 
 
 def _own(model: Path) -> list[Path]:
-    """List the files that are named as data files of a model are."""
+    """Return the files with names of data files of a model."""
     plain, pattern = f"{model.name}.data", re.compile(re.escape(_stem(model)) + r"\.[0-9a-f]{8}\.data")
     try:
         return [
@@ -67,7 +68,7 @@ def _stem(model: Path) -> str:
 
 
 def _named(model: Path, files: Collection[Path]) -> set[Path]:
-    """Return the files whose name occurs in a model; all of them where it cannot be read."""
+    """Return the files whose name occurs in a model; all of them if it cannot be read."""
     try:
         with model.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:

@@ -1,4 +1,4 @@
-"""Lay out and write the data file of a model: what lies in other files already is copied by the system, or stays."""
+"""Lay out and write the data file of a model; data in existing files are copied by the system, or shared."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 64
 _PAGE = 4096
-"""File systems share blocks of this size, if they lie alike in both files."""
+"""Block size of file systems, which can share aligned blocks."""
 _CANNOT = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EXDEV, errno.EBADF, errno.ETXTBSY}
-"""What a system says that does not copy between these files itself."""
+"""Errors of systems that cannot copy between these files."""
 
 
 @dataclasses.dataclass
 class DataLayout:
-    """Where tensors lie in one data file; a tensor used twice is stored once.
+    """Positions of tensors in one data file; a tensor used twice is stored once.
 
-    With ``sharing``, the folder of the model, those that lie in data files there stay where they are, and only others
-    get a place.
+    With ``sharing``, the folder of the model, tensors in data files there stay in place, and only others are
+    written.
     """
 
     location: str
@@ -41,7 +41,7 @@ class DataLayout:
     )
 
     def place(self, tensor: ir.TensorProtocol, name: str) -> ir.ExternalTensor:
-        """Find room for a tensor; returns what stands for it in the model."""
+        """Reserve space for a tensor; return its reference in the model."""
         if self.sharing is not None and isinstance(tensor, MappedTensor):
             location = _location(tensor, self.sharing)
             if location is None:
@@ -66,7 +66,7 @@ class DataLayout:
         return self.size + (offset - self.size) % _PAGE
 
     def write(self, file: BinaryIO) -> None:
-        """Write the data file, one tensor in memory at a time; what is in a file is copied from there."""
+        """Write the data file, one tensor in memory at a time; data in files are copied from there."""
         for start, tensor in self._places.values():
             if not isinstance(tensor, MappedTensor):
                 file.seek(start)
@@ -83,7 +83,7 @@ class DataLayout:
 
 
 def require_shareable(model: ir.Model, folder: Path) -> None:
-    """Raise ModelError if a model in this folder could not name the data files that the weights lie in."""
+    """Raise ModelError if a model in this folder could not refer to the data files of its weights."""
     layout = DataLayout("", sharing=folder)
     for value in initializers(model):
         if isinstance(value.const_value, MappedTensor):
@@ -91,7 +91,7 @@ def require_shareable(model: ir.Model, folder: Path) -> None:
 
 
 def _location(tensor: MappedTensor, folder: Path) -> str | None:
-    """Return how a model in a folder names the data file of a tensor: by the way down to it."""
+    """Return the relative path from a folder to the data file of a tensor; None if it is outside."""
     try:
         return tensor.file.path.relative_to(os.path.realpath(folder)).as_posix()
     except ValueError:
@@ -99,7 +99,7 @@ def _location(tensor: MappedTensor, folder: Path) -> str | None:
 
 
 def _copied(tensor: MappedTensor, target: int, start: int) -> bool:
-    """Let the system copy the data of a tensor from file to file; tells whether it did."""
+    """Copy the data of a tensor between files by the system; return whether that was possible."""
     if not hasattr(os, "copy_file_range"):
         return False
     source, begin = tensor.file.descriptor, tensor.offset or 0
@@ -118,7 +118,7 @@ def _copied(tensor: MappedTensor, target: int, start: int) -> bool:
 
 
 def _written(file: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield what lies between the holes of a sparse file."""
+    """Yield the ranges of data between the holes of a sparse file."""
     while start < end:
         try:
             start = os.lseek(file, start, os.SEEK_DATA)

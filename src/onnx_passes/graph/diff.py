@@ -1,4 +1,4 @@
-"""Say what has been added, removed and changed between two models, whatever their nodes are called."""
+"""Compare two models: added, removed and changed parts, regardless of names of nodes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ModelDiff(Displayed):
 
     @property
     def is_empty(self) -> bool:
-        """Say whether nothing has changed."""
+        """Return whether nothing has changed."""
         return self == ModelDiff()
 
     def summary(self) -> str:
@@ -120,10 +120,10 @@ class ModelDiff(Displayed):
 
 
 def diff(before: Structure | Source, after: Structure | Source) -> ModelDiff:
-    """Return what has changed from one model, graph or function to another; models may be given as all that is loaded.
+    """Return the changes from one model, graph or function to another; models may be given as any loadable source.
 
-    Nodes are aligned by what they compute and what they are used for. Models of the same structure have no
-    changes but, possibly, in shapes of the interface, unused imports and unused functions.
+    Nodes are aligned by their operands and uses. Models of the same structure have no changes except, possibly, in
+    shapes of the interface, unused imports and unused functions.
     """
     contents = Contents()
     a, b = _structure(before), _structure(after)
@@ -186,7 +186,7 @@ def _graph_changes(a: ir.Graph, b: ir.Graph, contents: Contents, *, is_function:
         interface=(*_interface(a, b, contents), *source_changes(alignment)),
         opsets=opsets,
     )
-    # Whatever the alignment has no words for, models that differ never have an empty diff.
+    # Models that differ never have an empty diff, even if the alignment cannot describe the difference.
     return replace(changes, interface=(str(outcome),)) if changes.is_empty else changes
 
 

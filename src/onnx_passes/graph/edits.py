@@ -1,4 +1,4 @@
-"""Safe edits: keep the interface, the annotations and the order of a graph intact."""
+"""Safe edits, which keep the interface, the annotations and the order of a graph intact."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.names import Names
 
 
 def copy_type_and_shape(source: ir.Value, target: ir.Value) -> None:
-    """Give a value the type and shape of another where it has none, sharing no mutable object."""
+    """Set the missing type and shape of a value to copies of those of another."""
     if target.type is None and source.type is not None:
         target.type = copy_type(source.type)
     if target.shape is None and source.shape is not None:
@@ -21,15 +22,15 @@ def copy_type_and_shape(source: ir.Value, target: ir.Value) -> None:
 
 
 def copy_type(type_: ir.TypeProtocol) -> ir.TypeProtocol:
-    """Copy a type: clones of a model share them, and changing a dtype would change both."""
+    """Return a copy of a type, as clones of a model share types, and changing a dtype would change both."""
     if isinstance(type_, ir.TensorType):
         return ir.TensorType(type_.dtype, denotation=type_.denotation)
     return type_
 
 
 def carry_annotations(source: ir.Value, target: ir.Value) -> None:
-    """Carry quantization annotations, metadata and documentation over to the value that replaces another."""
-    # Asking for stores makes them.
+    """Copy quantization annotations, metadata and documentation to the replacement of a value."""
+    # Reading these stores allocates them.
     if source._metadata is not None:  # pyright: ignore[reportPrivateUsage]
         for key, item in cast(dict[str, Any], source.meta).items():
             if key == annotations.KEY:
@@ -44,15 +45,15 @@ def carry_annotations(source: ir.Value, target: ir.Value) -> None:
 
 
 def may_rename(value: ir.Value) -> bool:
-    """Tell whether a value is interior: computed by a node and no part of a graph's interface."""
+    """Return whether a value is interior: computed by a node, and not an output of a graph."""
     return value.producer() is not None and not value.is_graph_output()
 
 
 def replace_value(old: ir.Value, new: ir.Value, names: Names) -> ir.Node | None:
-    """Use ``new`` wherever ``old`` was used, keeping the names of graph inputs and outputs.
+    """Replace all uses of ``old`` by ``new``, keeping the names of graph inputs and outputs.
 
-    Returns an Identity node, already appended to the graph, where a graph output must keep its name but
-    ``new`` cannot take it. A graph input that is an output itself stays that output.
+    Returns an Identity node, already appended to the graph, if a graph output must keep its name but ``new``
+    cannot have it. A graph input that is also an output stays that output.
     """
     graph = old.graph
     if old.is_graph_input() or not old.is_graph_output():
@@ -88,12 +89,12 @@ def _replace_inputs(old: ir.Value, new: ir.Value) -> None:
 
 
 def is_dead(node: ir.Node) -> bool:
-    """Tell whether nothing uses any output of a node."""
+    """Return whether no output of a node is used."""
     return not any(output.is_graph_output() or output.uses() for output in node.outputs)
 
 
 def remove_if_dead(nodes: Iterable[ir.Node], keep: Collection[str] = ()) -> list[ir.Node]:
-    """Remove dead nodes, then what only they used: producers and initializers; not what ``keep`` names."""
+    """Remove dead nodes, then unused producers and initializers, except those named by ``keep``; return the nodes."""
     removed: list[ir.Node] = []
     waiting = list(nodes)
     while waiting:
@@ -118,45 +119,47 @@ def remove_if_dead(nodes: Iterable[ir.Node], keep: Collection[str] = ()) -> list
 
 
 def remove_unused_constants(values: Iterable[ir.Value | None]) -> None:
-    """Remove initializers and Constant nodes among values that were read, and no longer are."""
+    """Remove those of the given values that are unused initializers or Constant nodes."""
     for value in values:
         producer = None if value is None else value.producer()
-        if producer is not None and producer.op_type == "Constant" and producer.domain == "":
+        if producer is not None and is_constant_node(producer):
             remove_if_dead([producer])
         elif value is not None and value.is_initializer():
             _drop_initializer(value)
 
 
-def used_values(node: ir.Node) -> Iterable[ir.Value | None]:
-    """Iterate over all that a node reads, its subgraphs included."""
-    yield from node.inputs
-    for graph in subgraphs_of(node):
-        inside = {graph, *graph.subgraphs()}
-        for inner in all_nodes(graph):
-            yield from (value for value in inner.inputs if value is not None and value.graph not in inside)
+def used_values(node: ir.Node) -> Sequence[ir.Value | None]:
+    """Return all values that a node reads, including outer values that its subgraphs read or return."""
+    graphs = subgraphs_of(node) if node.attributes.data else ()
+    if not graphs:
+        return node.inputs
+    inside = dict.fromkeys(held for graph in graphs for held in (graph, *graph.subgraphs()))
+    read = [value for graph in graphs for inner in all_nodes(graph) for value in inner.inputs]
+    read += [value for held in inside for value in held.outputs]
+    return [*node.inputs, *(value for value in read if value is not None and value.graph not in inside)]
 
 
 def subgraphs_of(node: ir.Node) -> list[ir.Graph]:
-    """List the graphs held in the attributes of a node."""
+    """Return the graphs in the attributes of a node."""
     return list(nested_graphs(node)) if holds_graphs(node) else []
 
 
 def _detach_subgraphs(node: ir.Node) -> None:
-    """Let go of outer values that nodes inside the subgraphs still count as used."""
+    """Remove the uses of outer values by nodes inside the subgraphs."""
     for graph in subgraphs_of(node):
         for inner in all_nodes(graph):
             detach(inner)
 
 
 def remove_all(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
-    """Remove nodes that nothing else reads, whatever they read of each other."""
+    """Remove nodes that only read each other."""
     for node in nodes:
         _detach_subgraphs(node)
     graph.remove(nodes, safe=True)
 
 
 def detach(node: ir.Node) -> None:
-    """Take a node out of the uses of its inputs."""
+    """Remove a node from the uses of its inputs."""
     for index in range(len(node.inputs)):
         node.replace_input_with(index, None)
 
@@ -169,14 +172,14 @@ def _drop_initializer(value: ir.Value) -> None:
 
 
 def read_instead(value: ir.Value, nodes: Sequence[ir.Node]) -> None:
-    """Let all that reads a value read what the last of some nodes makes of it."""
+    """Replace the uses of a value, except by the first node, by the result of the last node."""
     for user, index in list(value.uses()):
         if user is not nodes[0]:
             user.replace_input_with(index, nodes[-1].outputs[0])
 
 
 def prepend(graph: ir.Graph, nodes: Sequence[ir.Node]) -> None:
-    """Put nodes in front of all others."""
+    """Insert nodes before all others."""
     if len(graph):
         graph.insert_before(graph[0], nodes)
     else:

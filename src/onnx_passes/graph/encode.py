@@ -1,4 +1,4 @@
-"""Encode nodes straight to bytes: what an engine needs of them, many times faster than by way of messages."""
+"""Encode nodes directly to bytes, with the fields that an engine needs: much faster than protobuf messages."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _DIMENSION, _ELEMENT_TYPE, _RAW, _TENSOR_NAME = b"\x08", b"\x10", tag(9), tag(8)
 _VALUE_NAME, _VALUE_TYPE, _TENSOR_TYPE, _SHAPE, _AXIS = tag(1), tag(2), tag(1), tag(2), tag(1)
 _ELEMENT, _NUMBER, _SYMBOL = b"\x08", b"\x08", tag(2)
 INITIALIZER, INPUT, OUTPUT, VALUE = (tag(number) for number in (5, 11, 12, 13))
-"""Fields of a graph."""
+"""Field tags of a graph."""
 _FLOAT, _INT, _FLOATS, _INTS, _TYPE = b"\x15", b"\x18", b"\x3d", b"\x40", b"\xa0\x01"
 _Kind = ir.AttributeType
 
 Expand = Callable[[ir.Node, Mapping[str, int]], Builder | None]
-"""Builds the nodes that stand for one which an engine does not know, given the operator sets, or nothing."""
+"""Builds the replacement of a node that an engine does not know, given the operator sets; None to keep the node."""
 Written = dict[Hashable, tuple[bytes, Mapping[str, int], Sequence[object]]]
-"""What nodes were expanded to, by all that this depends on: fields, operator sets, and tensors whose ``id`` counts."""
+"""Encoded replacements of nodes, by everything they depend on: fields, operator sets, and tensors by ``id``."""
 _PLAIN = frozenset({_Kind.FLOAT, _Kind.INT, _Kind.STRING, _Kind.FLOATS, _Kind.INTS, _Kind.STRINGS})
 
 
 def skeleton(model: ir.Model, *, ir_version: int | None = None, expand: Expand | None = None) -> onnx.ModelProto:
-    """Start a message for a model: versions, operator sets and functions; the graph has a name and nothing else."""
+    """Start the message of a model: versions, operator sets, functions, and a graph with only a name."""
     proto = onnx.ModelProto(ir_version=ir_version or model.ir_version)
     proto.graph.name = model.graph.name or "graph"
     for domain, version in model.opset_imports.items():
@@ -57,10 +57,10 @@ def encode(
     also: bytes = b"",
     written: Written | None = None,
 ) -> bytes:
-    """Encode a message and nodes behind those that its graph has; the message loses its graph.
+    """Encode a message with nodes appended to its graph; the message loses its graph.
 
-    With ``expand``, nodes are encoded as what stands for them, and the operator sets of that are imported; ``also`` are
-    other fields of the graph, encoded already. Nodes that were ``written`` before are not expanded again.
+    With ``expand``, nodes are encoded as their replacements, whose operator sets are imported; ``also`` are further
+    encoded fields of the graph. Nodes in ``written`` are not expanded again.
     """
     encoder = Encoder(expand, {item.domain: item.version for item in proto.opset_import}, written)
     body = proto.graph.SerializeToString() + also + encoder.nodes(nodes)
@@ -71,7 +71,7 @@ def encode(
 
 
 def _function(function: ir.Function, expand: Expand | None) -> onnx.FunctionProto:
-    """Encode a function; where a node of it is expanded, by way of its nodes in a graph."""
+    """Encode a function; if a node of it is expanded, as nodes of a graph."""
     proto = ir.serde.serialize_function(function)
     if expand is not None and any(node.domain for node in all_nodes(function)):
         encoder = Encoder(expand, function.opset_imports)
@@ -86,7 +86,7 @@ def _function(function: ir.Function, expand: Expand | None) -> onnx.FunctionProt
 class Encoder:
     """Encodes nodes as fields of a graph.
 
-    ``added`` are the operator sets that expanded nodes need beyond the given ones.
+    ``added`` are the operator sets that expanded nodes need in addition.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class Encoder:
         return known[0]
 
     def _key(self, node: ir.Node, tensors: Sequence[ir.TensorProtocol | None]) -> Hashable | None:
-        """Return all that decides about the fields of a node that is expanded; nothing if that is too much to say."""
+        """Return the key of everything that determines the expansion of a node; None if that is too large."""
         if any(attribute.type not in _PLAIN or attribute.is_ref() for attribute in node.attributes.values()):
             return None
-        # Text, as 0.0 and -0.0 are equal.
+        # Text, because 0.0 and -0.0 compare equal.
         attributes = tuple((name, repr(attribute.value)) for name, attribute in node.attributes.items())
         values = tuple(
             None if value is None else (value.name, value.dtype, None if value.shape is None else value.shape.dims)
@@ -175,7 +175,7 @@ class Encoder:
         elif kind is _Kind.STRING and isinstance(value, str):
             body = _STRING + _sized(value)
         elif kind is _Kind.TENSOR and type(value) is ir.Tensor and value.dtype is not ir.DataType.STRING:
-            # `as_tensor` looks at every member of the protocol each time.
+            # `as_tensor` checks every member of the protocol each time.
             body = _field(_TENSOR, _tensor(cast("ir.TensorProtocol", value)))
         elif kind is _Kind.GRAPH and self._expand is not None:
             graph = self._graph(attribute.as_graph())
@@ -185,7 +185,7 @@ class Encoder:
         return _ATTRIBUTE_NAME + _sized(attribute.name) + body + _TYPE + varint(kind.value)
 
     def _graph(self, graph: ir.Graph) -> bytes:
-        """Encode the graph of an attribute, in which nodes may have to be expanded too."""
+        """Encode the graph of an attribute, whose nodes may be expanded, too."""
         with _weights_at_hand([graph]):
             proto = onnx.GraphProto(name=graph.name or "graph")
             proto.input.extend(map(described, graph.inputs))
@@ -199,7 +199,7 @@ class Encoder:
 
 
 class ValueEncoder:
-    """Encodes names, types and shapes of values, and small initializers, as fields of a graph; types only once."""
+    """Encodes names, types and shapes of values, and small initializers, as fields of a graph; each type only once."""
 
     def __init__(self) -> None:
         self._types: dict[tuple[object, ...], bytes] = {}
@@ -249,7 +249,7 @@ def _text(field: bytes, text: str) -> bytes:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _sized(text: str) -> bytes:
-    """Encode a text behind its length; names come again in every node that reads a value, and in every encoding."""
+    """Encode a text with its length, cached because names recur in every consumer and every encoding."""
     encoded = text.encode()
     return varint(len(encoded)) + encoded
 
@@ -269,7 +269,7 @@ def _signed(value: int) -> bytes:
 
 
 def _as_message(attribute: ir.Attr) -> bytes:
-    """Encode tensors and graphs by way of a message; weights in files of their own are taken along."""
+    """Encode tensors and graphs through a message; weights in files are included."""
     if attribute.type is _Kind.GRAPH:
         graphs = [attribute.as_graph()]
     else:
@@ -279,7 +279,7 @@ def _as_message(attribute: ir.Attr) -> bytes:
 
 
 def _weights_at_hand(graphs: list[ir.Graph]) -> AbstractContextManager[None]:
-    """Let weights that lie in files of their own be in memory for a while."""
+    """Hold weights from files in memory within a block."""
     weights: dict[ir.Value, ir.TensorProtocol] = {
         value: ir.Tensor(value.const_value.numpy(), value.const_value.dtype)
         for graph in graphs

@@ -1,4 +1,4 @@
-"""Say whether two models have the same structure, and where they first differ if not."""
+"""Structural equality of two models, and their first difference."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ Structure: TypeAlias = "ir.Model | ir.Graph | ir.Function"
 
 
 def structurally_equal(a: Structure, b: Structure) -> bool:
-    """Say whether two models are the same but for interior names, node order, types, shapes and metadata.
+    """Return whether two models are equal except for interior names, node order, types, shapes and metadata.
 
-    They are exactly if their :func:`~onnx_passes.graph.hashing.fingerprint.structural_hash` is the same.
+    They are if and only if their :func:`~onnx_passes.graph.hashing.fingerprint.structural_hash` is the same.
     """
     return first_difference(a, b) is None
 
 
 def assert_structurally_equal(a: Structure, b: Structure) -> None:
-    """Raise AssertionError with the way to the first difference, if there is one."""
+    """Raise AssertionError with the path to the first difference, if there is one."""
     difference = first_difference(a, b)
     if difference is not None:
         raise AssertionError(f"not the same structure: {difference}")
 
 
 def first_difference(a: Structure, b: Structure) -> Difference | None:
-    """Return the first difference in structure, found walking back from the outputs."""
+    """Return the first difference in structure, found by walking back from the outputs; None if there is none."""
     outcome = compare(a, b, Contents())
     return outcome if isinstance(outcome, Difference) else None
 
 
 def compare(a: Structure, b: Structure, contents: Contents, *, names: bool = True) -> Difference | Lockstep:
-    """Return the first difference, or the walk that pairs what reaches an output.
+    """Return the first difference, or the walk that pairs everything that reaches an output.
 
-    ``contents`` says what counts of operators and constants, ``names`` whether those of the interface count.
+    ``contents`` defines the compared content of operators and constants, ``names`` whether interface names count.
     """
     walk = Lockstep(contents)
     if isinstance(a, ir.Function) and isinstance(b, ir.Function):
@@ -86,7 +86,7 @@ def _values_differ(noun: str, a: Sequence[ir.Value], b: Sequence[ir.Value], *, n
 
 
 def _rests_differ(a: ir.Graph, b: ir.Graph, contents: Contents, walk: Lockstep) -> Difference | None:
-    """Compare what reaches no output, by the colours of the nodes."""
+    """Compare the nodes that reach no output by their colours."""
     if walk.covers_all():
         return None
     rest_a, rest_b = Numbering(a), Numbering(b)
@@ -103,7 +103,7 @@ def _rests_differ(a: ir.Graph, b: ir.Graph, contents: Contents, walk: Lockstep) 
 def _more(
     a: Colours, b: Colours, kind: type[ir.Node] | type[ir.Value], noun: str, single: str, several: str
 ) -> Difference | None:
-    """Say that one of two models has more of what reaches no output, or other, and name one."""
+    """Describe that one of two models has more nodes that reach no output, and name one."""
     rest_a, rest_b = _of_kind(a, kind), _of_kind(b, kind)
     if len(rest_b) > len(rest_a):
         fewer, more, names = rest_a, rest_b, "ab"

@@ -1,8 +1,8 @@
-"""Sizes that depend on dynamic dimensions: polynomials in the names of dimensions, with whole numbers as factors.
+"""Sizes that depend on dynamic dimensions: polynomials in the names of dimensions, with integer coefficients.
 
-The symbolic dimensions of onnx_ir calculate with SymPy, which is slow, and slower to print. An extent is a symbolic
-dimension with arithmetic of its own, so that whatever calculates with the shapes of values is fast. What is no
-polynomial, as ``floor(N/2)``, counts as a name. No name ever stands for a negative number.
+The symbolic dimensions of onnx_ir use SymPy, which is slow, and slower to print. An extent is a symbolic dimension
+with its own arithmetic, so that computing with shapes is fast. Non-polynomial terms, such as ``floor(N/2)``, count
+as names. No name is ever negative.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Monomial = tuple[str, ...]
 _DOT = "\ua78f"
 _HIGHEST_DEGREE = 64
 _MOST_TERMS = 1000
-"""No size of a real model is beyond these; a few characters of arithmetic can be beyond all memory."""
+"""Sizes of real models have fewer terms; short expressions can exceed all memory."""
 
 
 class Extent(ir.SymbolicDim):
-    """A sum of products of names, in a normal form: those that are equal for all data have the same text."""
+    """A sum of products of names in a normal form: extents that are equal for all data have the same text."""
 
     __slots__ = ("terms",)
 
@@ -35,7 +35,7 @@ class Extent(ir.SymbolicDim):
         super().__init__(_text(self.terms))
 
     def __eq__(self, other: object) -> bool:
-        # That of the class above looks at every member of a protocol.
+        # The check of the base class tests every member of a protocol.
         if type(other) is Extent or type(other) is ir.SymbolicDim:
             return self.value == other.value
         return type(other) is not int and super().__eq__(other)
@@ -44,7 +44,7 @@ class Extent(ir.SymbolicDim):
 
     @property
     def _expr(self) -> Any:
-        """Return what onnx_shape_inference compares dimensions by where they meet."""
+        """Return the value by which onnx_shape_inference compares dimensions."""
         return self
 
     def __add__(self, other: Any) -> Any:
@@ -89,32 +89,32 @@ class Extent(ir.SymbolicDim):
     __ceil__ = __trunc__ = simplify = __floor__
 
     def evaluate(self, bindings: Mapping[str, int]) -> int | ir.SymbolicDim:
-        """Return the size with numbers for names, or what is left of it if some have none."""
-        # SymPy rounds down wrongly where a size is zero.
+        """Return the size with numbers for names, or a symbolic size if some have none."""
+        # SymPy rounds down wrongly if a size is zero.
         size = number_of(self, bindings)
         return ir.SymbolicDim(self.value).evaluate(bindings) if size is None else size
 
     def free_symbols(self) -> frozenset[str]:
-        """Return all names, also those inside of what is no polynomial."""
+        """Return all names, including those inside non-polynomial terms."""
         return frozenset[str]().union(*map(_names_in, self.symbols()))
 
     def symbols(self) -> set[str]:
-        """Return the names that this is a polynomial in."""
+        """Return the names of the polynomial."""
         return {name for names in self.terms for name in names}
 
     @property
     def is_never_negative(self) -> bool:
-        """Tell whether no size of the dimensions makes this negative."""
+        """Return whether the extent is not negative for any sizes of the dimensions."""
         return all(factor >= 0 for factor in self.terms.values())
 
 
 Amount = int | Extent
 Element = Amount | None
-"""One element of a vector of which something is known; nothing is known of None."""
+"""An element of a partly known vector; None if unknown."""
 
 
 def extent(dim: int | ir.SymbolicDim) -> Element:
-    """Return a dimension as a polynomial; what is none counts as a name, and dimensions without a name are unknown."""
+    """Return a dimension as a polynomial; non-polynomial ones count as names, unnamed ones are unknown."""
     if isinstance(dim, int):
         return dim if dim >= 0 else None
     if isinstance(dim, Extent) or dim.value is None:
@@ -124,7 +124,7 @@ def extent(dim: int | ir.SymbolicDim) -> Element:
 
 
 def product(amounts: Iterable[Amount]) -> Amount:
-    """Multiply; nothing gives 1."""
+    """Multiply; an empty product is 1."""
     result: Amount = 1
     for amount in amounts:
         result = result * amount
@@ -149,7 +149,7 @@ def negate(a: Element) -> Element:
 
 
 def divide(a: Element, b: Element) -> Element:
-    """Divide where the quotient is a whole number whatever the data; a division by zero fails in any case."""
+    """Divide if the quotient is an integer for all data; None otherwise, and for a zero divisor."""
     if a is None or b is None or b == 0:
         return None
     if isinstance(a, int) and isinstance(b, int):
@@ -159,7 +159,7 @@ def divide(a: Element, b: Element) -> Element:
 
 
 def compare(a: Element, b: Element) -> int | None:
-    """Return the sign of the difference, where it is the same for all data."""
+    """Return the sign of the difference; None unless it is the same for all data."""
     difference = add(a, negate(b))
     if difference is None:
         return None
@@ -170,7 +170,7 @@ def compare(a: Element, b: Element) -> int | None:
 
 
 def greatest(a: Element, b: Element) -> Element:
-    """Return the greater of two elements, unless that may be any number."""
+    """Return the maximum of two elements; None if it may be negative or unknown."""
     if a is None or b is None or _is_never_negative(a - b):
         return None if b is None else a
     if _is_never_negative(b - a):
@@ -179,7 +179,7 @@ def greatest(a: Element, b: Element) -> Element:
 
 
 def least(a: Element, b: Element) -> Element:
-    """Return the lesser of two elements, unless that may be any number."""
+    """Return the minimum of two elements; None if it may be negative or unknown."""
     if a is None or b is None or _is_never_negative(b - a):
         return None if b is None else a
     if _is_never_negative(a - b):
@@ -188,7 +188,7 @@ def least(a: Element, b: Element) -> Element:
 
 
 def is_limited(a: int | ir.SymbolicDim, b: int | ir.SymbolicDim) -> bool:
-    """Tell whether a size is the lesser of another and a number above one."""
+    """Return whether a size is the minimum of another size and a number above one."""
     if isinstance(a, int) or isinstance(b, int) or a.value is None:
         return False
     found = re.fullmatch(r"Min\((\d+), (.+)\)", a.value)
@@ -205,7 +205,7 @@ def _choice(name: str, *amounts: Amount) -> Extent:
 
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Element:
-    """Take arithmetic on names apart; nothing is found in whatever else."""
+    """Parse arithmetic on names; None for other texts."""
     if text.isidentifier():
         return Extent({(text,): 1})
     try:
@@ -217,14 +217,14 @@ def parse(text: str) -> Element:
 
 @functools.lru_cache(maxsize=4096)
 def _tree(text: str) -> ast.expr:
-    """Read the text; the dots in names, as in ``x.1_dim_0``, are letters while Python reads it."""
+    """Parse the text with Python; dots in names, as in ``x.1_dim_0``, are replaced by letters."""
     return ast.parse(re.sub(r"(?<=\w)\.(?=\w)", _DOT, text), mode="eval").body
 
 
 def _evaluated(node: ast.expr, sizes: Mapping[str, int] | None = None) -> Any:
-    """Calculate as the text says, with ``sizes`` in place of names if there are any.
+    """Evaluate the expression, with ``sizes`` for names if given.
 
-    Raises ValueError if that is no arithmetic on sizes, KeyError if a name has no size.
+    Raises ValueError if it is not arithmetic on sizes, KeyError if a name has no size.
     """
     match node:
         case ast.Constant(value=int(number)):
@@ -252,7 +252,7 @@ def _evaluated(node: ast.expr, sizes: Mapping[str, int] | None = None) -> Any:
 
 
 def number_of(amount: Amount, sizes: Mapping[str, int]) -> int | None:
-    """Return what an amount comes to with sizes for its names; None if one of them has no size."""
+    """Return an amount with sizes for its names; None if one of them has no size."""
     if isinstance(amount, int):
         return amount
     total = 0
@@ -275,7 +275,7 @@ def _sized(text: str, sizes: Mapping[str, int]) -> int | None:
 
 
 def _names_in(text: str) -> set[str]:
-    """Return the names that a name is made of: those of ``floor(N/2)`` are those of the dimensions in it."""
+    """Return the names in a term: those of ``floor(N/2)`` are the dimensions in it."""
     if text.isidentifier() or parse(text) is None:
         return {text}
     nodes = list(ast.walk(_tree(text)))
@@ -284,7 +284,7 @@ def _names_in(text: str) -> set[str]:
 
 
 def symbols_of(dim: int | ir.SymbolicDim) -> set[str]:
-    """Return the names that a size is computed from: its text if that is not arithmetic, none if it has no letter."""
+    """Return the names from which a size is computed: its text if that is not arithmetic, none without a letter."""
     if isinstance(dim, int) or dim.value is None or not re.search(r"[^\W\d_]", dim.value):
         return set()
     return _names_in(dim.value)
@@ -310,7 +310,7 @@ def _known_terms(amount: Amount) -> Terms:
 
 
 def _terms_of(operand: object) -> Terms | None:
-    """Return what an operand of arithmetic consists of, if it is a polynomial."""
+    """Return the terms of an operand; None if it is not a polynomial."""
     if type(operand) is Extent:
         return operand.terms
     if not isinstance(operand, int) and isinstance(operand, ir.SymbolicDim):
@@ -336,7 +336,7 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 def _calculate(operation: Callable[[Any, Any], Any], rule: Callable[[Terms, Terms], Element], a: Any, b: Any) -> Any:
-    """Calculate with polynomials, or let SymPy do what they cannot."""
+    """Compute with polynomials, or with SymPy where they do not suffice."""
     p, q = _terms_of(a), _terms_of(b)
     found = None if p is None or q is None else rule(p, q)
     if found is not None:
@@ -372,7 +372,7 @@ def _product(a: Terms, b: Terms) -> Amount:
 
 
 def _exact(a: Terms, b: Terms) -> Element:
-    """Divide polynomials without a remainder, highest terms first, if that can be done."""
+    """Divide polynomials, highest terms first; None if there is a remainder."""
     if not b:
         return None
     highest = max(b, key=_order)
@@ -403,7 +403,7 @@ def _without(names: Monomial, part: Monomial) -> Monomial | None:
 
 
 def _quotient(a: Terms, b: Terms) -> Element:
-    """Divide and round down, unless the result is no polynomial and might be negative."""
+    """Divide and round down; None if the result is not a polynomial and may be negative."""
     if len(b) == 1 and () in b:
         return _rounded(a, b[()])
     exact = _exact(a, b)
@@ -429,7 +429,7 @@ def _shared(a: Monomial, b: Monomial) -> Monomial:
 
 
 def _rounded(terms: Terms, divisor: int) -> Amount:
-    """Divide by a number and round down: whole multiples of it go in front, and what is left over is never negative."""
+    """Divide by a number and round down: whole multiples are factored out, and the remainder is never negative."""
     if divisor < 0:
         terms, divisor = {names: -factor for names, factor in terms.items()}, -divisor
     whole = {names: factor // divisor for names, factor in terms.items()}
@@ -465,7 +465,7 @@ def _term_text(names: Monomial, factor: int) -> str:
     powers = [text if (power := names.count(name)) == 1 else f"{text}**{power}" for name, text in factors.items()]
     if factor == 1 and powers:
         return "*".join(powers)
-    # Some readers take -N**2 for the square of -N.
+    # Some parsers read -N**2 as the square of -N.
     if factor == -1 and powers and "**" not in powers[0]:
         return "-" + "*".join(powers)
     return "*".join([str(factor), *powers])

@@ -1,4 +1,4 @@
-"""Weights in files of their own, or in a large model file: found, checked and mapped on loading."""
+"""Weights in data files, or in a large model file: located, checked and mapped on loading."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class DataFile:
     """A file with the data of tensors, mapped once for all of them.
 
-    The mapping pins the contents: they stay readable after the file is replaced, so that a model can be saved
-    over the very files it was loaded from without harm to it or to its clones. A file that is written to, and not
-    replaced, changes under the model: that is noticed whenever its data are read.
+    The mapping keeps the contents readable after the file is replaced, so that a model can be saved over the files
+    from which it was loaded without harm to it or its clones. Writing to the file in place changes the data of the
+    model, which is detected whenever they are read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,30 +42,30 @@ class DataFile:
             self.identity = (status.st_dev, status.st_ino, *self._status)
             self.size = status.st_size
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else b""
-            # The file stays open, as its path may lead to another one later.
+            # The file stays open, as its path may refer to another one later.
             self.descriptor = os.dup(file.fileno())
         weakref.finalize(self, os.close, self.descriptor)
         self.data = memoryview(mapped)
         self._mapped = mapped
 
     def release(self) -> None:
-        """Let go of the memory that holds what was read: it is read again when it is needed."""
+        """Release the memory of the mapped data, which are read again on demand."""
         if isinstance(self._mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._mapped.madvise(mmap.MADV_DONTNEED)
 
     def offset_of(self, array: np.ndarray[Any, Any]) -> int:
-        """Return where the first byte of an array on the mapped file lies in it."""
+        """Return the offset in the file of an array on the mapping."""
         return array.ctypes.data - np.frombuffer(self.data, np.uint8).ctypes.data
 
     def require_unchanged(self) -> None:
-        """Raise ModelError if somebody has written to the file since it was opened."""
+        """Raise ModelError if the file was written to since it was opened."""
         if _state(os.fstat(self.descriptor)) != self._status:
             raise ModelError(
                 "the data file was changed while it was in use", where=str(self.path), hint="load the model again"
             )
 
     def read(self, start: int, length: int) -> bytes:
-        """Read a few bytes, and nothing around them."""
+        """Read a few bytes, without read-ahead."""
         if not hasattr(os, "posix_fadvise"):
             return bytes(self.data[start : start + length])
         os.posix_fadvise(self.descriptor, 0, 0, os.POSIX_FADV_RANDOM)
@@ -80,12 +80,12 @@ def _state(status: os.stat_result) -> tuple[int, int]:
 
 
 class MappedTensor(ir.ExternalTensor):
-    """A tensor in a data file: no memory is taken before it is read, and none copied then."""
+    """A tensor in a data file, which takes no memory before it is read, and is not copied then."""
 
     __slots__ = ("_view", "file")
 
     def __init__(self, tensor: ir.ExternalTensor, folder: Path, file: DataFile) -> None:
-        """Take the place of ``tensor`` of a model in ``folder``, whose data are known to lie in ``file``."""
+        """Replace ``tensor`` of a model in ``folder``, whose data are in ``file``."""
         super().__init__(  # pyright: ignore[reportUnknownMemberType]
             _location(tensor),
             tensor.offset,
@@ -102,7 +102,7 @@ class MappedTensor(ir.ExternalTensor):
 
     @property
     def place(self) -> tuple[object, ...]:
-        """Where the data lie: a file as it is now, and the first byte in it."""
+        """The position of the data: the current file, and the offset in it."""
         return (*self.file.identity, self.offset or 0)
 
     def require_unchanged(self) -> None:
@@ -142,12 +142,12 @@ class MappedTensor(ir.ExternalTensor):
 
 
 class EmbeddedTensor(ir.Tensor[np.ndarray[Any, Any]]):
-    """A tensor in the file of its model, which is mapped: no memory is taken before it is read."""
+    """A tensor in the mapped file of its model, which takes no memory before it is read."""
 
     __slots__ = ("file",)
 
     def __init__(self, tensor: ir.Tensor[np.ndarray[Any, Any]], file: DataFile) -> None:
-        """Take the place of ``tensor``, whose array is known to lie in ``file``."""
+        """Replace ``tensor``, whose array is on the mapping of ``file``."""
         super().__init__(
             tensor.raw,
             tensor.dtype,
@@ -172,19 +172,19 @@ class EmbeddedTensor(ir.Tensor[np.ndarray[Any, Any]]):
 
 
 def file_of(tensor: ir.TensorProtocol) -> DataFile | None:
-    """Return the file that the data of a tensor lie in, if they are mapped."""
+    """Return the mapped file with the data of a tensor; None if they are not mapped."""
     return tensor.file if isinstance(tensor, MappedTensor | EmbeddedTensor) else None
 
 
 def require_unchanged(tensor: ir.TensorProtocol) -> None:
-    """Raise ModelError if the data of a tensor lie in a file that was written to since it was opened."""
+    """Raise ModelError if the data of a tensor are in a file that was written to since it was opened."""
     file = file_of(tensor)
     if file is not None:
         file.require_unchanged()
 
 
 def release(tensor: ir.TensorProtocol) -> None:
-    """Let go of the memory that holds what was read of the file of a tensor."""
+    """Release the memory of mapped data of a tensor."""
     file = file_of(tensor)
     if file is not None:
         file.release()
@@ -198,7 +198,7 @@ def initializers(model: ir.Model) -> Iterator[ir.Value]:
 
 
 def map_external_data(model: ir.Model, folder: Path, where: str) -> bool:
-    """Check and map every external tensor of a model; returns whether there are any.
+    """Check and map every external tensor of a model; return whether there are any.
 
     Data files must lie inside ``folder``. Raises ModelError if one is missing, lies elsewhere or is too short.
     """
@@ -210,7 +210,7 @@ def map_external_data(model: ir.Model, folder: Path, where: str) -> bool:
         tensors = attribute.as_tensors() if attribute.type is ir.AttributeType.TENSORS else [attribute.as_tensor()]
         if not any(isinstance(tensor, ir.ExternalTensor) for tensor in tensors):
             continue
-        # Only initializers can be written to a data file again, so that attributes take their data along.
+        # Only initializers can be written to a data file again; attributes therefore hold their data.
         loaded = [
             _in_memory(_mapped(t, folder, files, where)) if isinstance(t, ir.ExternalTensor) else t for t in tensors
         ]
@@ -220,7 +220,7 @@ def map_external_data(model: ir.Model, folder: Path, where: str) -> bool:
 
 
 def locations(model: ir.Model) -> set[str]:
-    """Return the names of the data files of a model whose tensors are not mapped yet."""
+    """Return the names of the data files of unmapped tensors."""
     found = [value.const_value for value in initializers(model)]
     for _, attribute in _tensor_attributes(model):
         is_list = attribute.type is ir.AttributeType.TENSORS
@@ -266,7 +266,7 @@ def _mapped(tensor: ir.ExternalTensor, folder: Path, files: dict[str, DataFile],
 
 
 def _map(path: Path) -> DataFile:
-    """Map a data file; a model may have more of them than a process usually may open."""
+    """Map a data file; a model may have more of them than a process may usually open."""
     try:
         return DataFile(path)
     except OSError as error:
@@ -294,7 +294,9 @@ def _open(location: str, folder: Path, name: str, where: str) -> DataFile:
     try:
         status = real.stat()
         if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-            raise ModelError(f"data file '{location}' is no regular file", where=where, hint="put a copy in its place")
+            raise ModelError(
+                f"data file '{location}' is not a regular file", where=where, hint="put a copy in its place"
+            )
         if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
             raise ModelError(
                 f"data file '{location}' has several hard links", where=where, hint="put a copy beside the model"
@@ -314,7 +316,7 @@ def _open(location: str, folder: Path, name: str, where: str) -> DataFile:
 
 
 def stub(tensor: ir.TensorProtocol, name: str, location: str, offset: int) -> ir.ExternalTensor:
-    """Return a stand-in that serialises as a reference to ``location``, without the data."""
+    """Return a tensor that serialises as a reference to ``location``, without the data."""
     return ir.ExternalTensor(
         location,
         offset,
@@ -329,7 +331,7 @@ def stub(tensor: ir.TensorProtocol, name: str, location: str, offset: int) -> ir
 
 @contextmanager
 def standing_in(tensors: Mapping[ir.Value, ir.TensorProtocol]) -> Generator[None]:
-    """Let values hold other tensors for a while."""
+    """Replace the tensors of values within a block."""
     held = {value: value.const_value for value in tensors}
     try:
         for value, tensor in tensors.items():

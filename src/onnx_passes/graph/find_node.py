@@ -1,4 +1,4 @@
-"""Find a node as people name it: by its own name, by that of one of its outputs, or by the node or value itself."""
+"""Find a node by its name, by the name of one of its outputs, or by a node or value."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError, did_you_mean
 
 Place: TypeAlias = "str | ir.Node | ir.Value"
-"""A node or value, or the name of one: objects stand for their names, also those of a copy of the model."""
+"""A node or value, or its name; objects denote their names, also in copies of the model."""
 
 
 def place_name(place: Place) -> str:
-    """Return the name that finds a node, or the value, in any copy of its model."""
+    """Return the name by which a node, or the value, is found in any copy of its model."""
     given: Any = place
     if isinstance(given, str):
         return given
@@ -33,7 +33,7 @@ def place_name(place: Place) -> str:
 
 
 def find_node(model: ir.Model | ir.Graph | ir.Function, place: Place) -> ir.Node:
-    """Find a node of a graph, its subgraphs or the functions by its name or by that of one of its outputs."""
+    """Return the node with a name, or with an output of that name, in a graph, its subgraphs or the functions."""
     name = place_name(place)
     graphs = (model.graph, *model.functions.values()) if isinstance(model, ir.Model) else (model,)
     nodes = [node for graph in graphs for node in graph.all_nodes()]
@@ -41,7 +41,7 @@ def find_node(model: ir.Model | ir.Graph | ir.Function, place: Place) -> ir.Node
     for node in nodes:
         for output in node.outputs:
             known.setdefault(output.name or "", node)
-    # A name of a node goes before the same name of a value.
+    # Names of nodes take precedence over equal names of values.
     known.update({node.name: node for node in reversed(nodes) if node.name})
     known.pop("", None)
     if name in known:

@@ -10,4 +10,4 @@ FORMATS = {
     ".textproto": "textproto",
     ".pbtxt": "textproto",
 }
-"""Formats by suffix; binary where nothing says otherwise."""
+"""Formats by suffix; the default is binary."""

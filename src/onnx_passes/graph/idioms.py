@@ -1,4 +1,4 @@
-"""Formulas by which runtimes recognise an operator that the opset of a model may not have: they stay in one piece."""
+"""Formulas by which runtimes recognise operators that the opset of a model lacks, and which must not be split."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_passes.graph.shapes import rank
 
 
 def is_normalized(value: ir.Value) -> bool:
-    """Tell whether a value is the quotient of something and a square root, as in the definition of a normalization."""
+    """Return whether a value is a quotient by a square root, as in the definition of a normalization."""
     node = made_by(value, "Mul")
     if node is None:
         return _is_divided_by_root(value)
@@ -23,12 +23,12 @@ def _is_divided_by_root(value: ir.Value | None) -> bool:
 
 
 def scales_normalized(factor: ir.Value, value: ir.Value) -> bool:
-    """Tell whether a factor is the scale of a normalization that is written out: a vector, even one of ones."""
+    """Return whether a factor is the scale of a decomposed normalization: a vector, even one of ones."""
     return bool(rank(factor)) and is_normalized(value)
 
 
 def halves_gelu(factor: ir.Value, value: ir.Value) -> bool:
-    """Tell whether a factor is the half in the definition of Gelu, exact or approximated, that comes last."""
+    """Return whether a factor is the final half in the definition of Gelu, exact or approximate."""
     node = made_by(value, "Mul") if is_number(factor, 0.5, value) else None
     gates = () if node is None else [made_by(operand, "Add") for operand in node.inputs]
     return any(gate is not None and any(made_by(operand, "Erf", "Tanh") for operand in gate.inputs) for gate in gates)

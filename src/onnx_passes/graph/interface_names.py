@@ -1,4 +1,4 @@
-"""Dimension names that inference makes up are for the time of a run: the interface of a model keeps its own."""
+"""Keep the dimension names of the interface: names that inference generates last for one run only."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from onnx_passes.core.records import RunRecord
 from onnx_passes.graph import annotations
 
 _MADE_UP = re.compile(r"\b_d\d+\b")
-"""How shape inference names a dimension that has no name, or whose size it cannot tell."""
+"""Names that shape inference generates for unnamed or unknown dimensions."""
 
 Dimension = int | ir.SymbolicDim
 
 
 class InterfaceNames(Instrument):
-    """Gives inputs and outputs the dimension names back that they had, anonymous ones none, once a run is over.
+    """Restores the original dimension names of inputs and outputs after a run.
 
-    What the run found out stays: numbers, and names that are the model's own or a pass's. Inside the model, what is
-    said in terms of a name that was made up for an input has no meaning without it and becomes anonymous, too.
+    Results of the run stay: numbers, and names of the model or of a pass. Inside the model, expressions in generated
+    names of input dimensions become anonymous, too, as the names no longer exist.
     """
 
     def __init__(self) -> None:
@@ -29,13 +29,13 @@ class InterfaceNames(Instrument):
         self._own: set[str] = set()
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Note the interface."""
+        """Record the interface."""
         interface = (*model.graph.inputs, *model.graph.outputs)
         self._before = {value.name: tuple(value.shape) for value in interface if value.shape is not None}
         self._own = {name for shape in self._before.values() for dim in shape for name in _made_up(dim)}
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Go back to its names."""
+        """Restore the names of the interface."""
         lost = {name for value in model.graph.inputs for dim in value.shape or () for name in self._lost(dim)}
         for value in (*model.graph.inputs, *model.graph.outputs):
             before = self._before.get(value.name, ())
@@ -53,7 +53,7 @@ def _made_up(dim: Dimension) -> Sequence[str]:
 
 
 def _as_before(before: Sequence[Dimension], axis: int) -> Dimension | None:
-    """Return what the model said of a dimension, unless that was a number: then the axes have moved."""
+    """Return the original dimension unless it was a number, as the axes have moved then."""
     dim = before[axis] if axis < len(before) else None
     return None if isinstance(dim, int) and dim >= 0 else dim
 

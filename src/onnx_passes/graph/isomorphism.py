@@ -1,4 +1,4 @@
-"""Say whether two graphs are wired the same, whatever everything is called, and whatever else is ignored."""
+"""Isomorphism of graphs: equal wiring, regardless of names and of further ignored content."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _CONSTANT = ("", "Constant", "")
 
 
 def isomorphic(a: Structure, b: Structure, *, ignore: Iterable[Relaxation] = ()) -> bool:
-    """Say whether two models are wired the same, up to what is ignored.
+    """Return whether two models have equal wiring, except for ignored content.
 
-    ``constants``: elements of tensors, and what Constant nodes hold; type and shape still count.
-    ``attributes``: all attributes but graphs and those of Constant nodes.
+    ``constants``: elements of tensors, and contents of Constant nodes; type and shape still count.
+    ``attributes``: all attributes except graphs and those of Constant nodes.
     ``interface``: the names of inputs and outputs; their order and types still count.
 
-    Nodes that reach no output are the same if they read, and are read by, the same.
+    Nodes that reach no output are equal if their operands and consumers are.
     """
     ignored = set[str](ignore)
     for word in ignored.difference(_RELAXATIONS):
@@ -37,7 +37,7 @@ def isomorphic(a: Structure, b: Structure, *, ignore: Iterable[Relaxation] = ())
 
 
 class _RelaxedContents(Contents):
-    """Keys that leave out what is ignored."""
+    """Keys without ignored content."""
 
     def __init__(self, *, constants: bool, attributes: bool) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class _RelaxedContents(Contents):
         return digest(int(tensor.dtype), tuple(tensor.shape.numpy()))
 
     def node(self, node: ir.Node) -> tuple[Key, ...]:
-        """Return the key of a node without the attributes that are ignored."""
+        """Return the key of a node without the ignored attributes."""
         key = super().node(node)
         operator, outputs, attributes = key[:3], key[3], key[4:]
         if operator == _CONSTANT:
@@ -66,7 +66,7 @@ class _RelaxedContents(Contents):
         return (*operator, outputs, *kept_keys)
 
     def _held(self, attribute: ir.Attr) -> Key:
-        """Return what is known of a constant without its value: type and shape."""
+        """Return the key of a constant without its elements: type and shape."""
         if attribute.type == ir.AttributeType.TENSOR:
             return self.attribute(attribute)
         value = cast("object", attribute.value)

@@ -1,4 +1,4 @@
-"""Compare two long texts that are alike, as a unified diff, in linear time."""
+"""Compare two similar long texts as a unified diff, in linear time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _CONTEXT = 3
-# Stretches without a unique common line are compared line by line only up to this length: it is quadratic.
+# Ranges without a unique common line are compared line by line only up to this length, as that is quadratic.
 _SMALL = 300
 
 
@@ -55,7 +55,7 @@ def _range(start: int, end: int) -> str:
 
 
 def _changes(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Return the stretches a[i:j] that became b[k:l] as (i, j, k, l), in order."""
+    """Yield the ranges a[i:j] that became b[k:l] as (i, j, k, l), in order."""
     here_a = here_b = 0
     for line_a, line_b in [*_anchors(a, b), (len(a), len(b))]:
         yield from _stretch_changes(a, b, here_a, line_a, here_b, line_b)
@@ -63,7 +63,7 @@ def _changes(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int, int
 
 
 def _anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the lines that both have exactly once, as far as they come in the same order."""
+    """Return the lines that both texts have exactly once, if they are in the same order."""
     counts_a, counts_b = Counter(a), Counter(b)
     places = {line: index for index, line in enumerate(b) if counts_b[line] == 1}
     pairs = [(index, places[line]) for index, line in enumerate(a) if counts_a[line] == 1 and line in places]

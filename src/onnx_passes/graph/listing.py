@@ -47,7 +47,7 @@ def results_text(node: ir.Node) -> str:
 
 
 def constant_text(value: ir.Value, contents: Contents | None = None) -> str:
-    """Return name, type, shape and elements of an initializer, or a digest in place of many elements."""
+    """Return name, type, shape and elements of an initializer, or a digest instead of many elements."""
     tensor = value.const_value
     return f"{value.name}: {'no value' if tensor is None else _tensor(tensor, contents)}"
 

@@ -1,20 +1,20 @@
-"""What the outputs of a graph depend on."""
+"""The parts of a graph on which its outputs depend."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
 from onnx_passes.graph import annotations
-from onnx_passes.graph.edits import subgraphs_of, used_values
+from onnx_passes.graph.edits import subgraphs_of
 
 
 class Reaching:
-    """What reaches an output of a graph: values, nodes, and the graphs that hold them.
+    """The values and nodes that reach an output of a graph, and the graphs that hold them.
 
-    With ``kept``, everything counts that must stay for the graph to stay what it is: its inputs, all results of
-    a node that counts, and tensors that the quantization annotation of such a value names.
+    With ``kept``, everything counts that must stay for the interface and annotations: the inputs of the graph, all
+    results of a live node, and tensors to which the quantization annotation of such a value refers.
     """
 
     def __init__(self, scope: ir.Graph, *, kept: bool = False) -> None:
@@ -49,17 +49,3 @@ class Reaching:
             for graph in subgraphs_of(node):
                 self.graphs.append(graph)
                 waiting.extend((*graph.outputs, *(graph.inputs if self._kept else ())))
-
-
-def between(inputs: Collection[ir.Value], outputs: Iterable[ir.Value]) -> tuple[set[ir.Value], set[ir.Node]]:
-    """Return the values that some outputs depend on, up to the inputs given, and the nodes that compute them."""
-    values, nodes = set[ir.Value](), set[ir.Node]()
-    waiting = list(outputs)
-    while waiting:
-        value = waiting.pop()
-        node = None if value in inputs else value.producer()
-        if value not in values and node is not None and node not in nodes:
-            nodes.add(node)
-            waiting.extend(read for read in used_values(node) if read is not None)
-        values.add(value)
-    return values, nodes

@@ -1,4 +1,4 @@
-"""Load models from files, standard input, bytes or protos, with clear refusals and recorded repairs."""
+"""Load models from files, standard input, bytes or protos, with clear errors and recorded repairs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["FORMATS", "Source", "load", "origin", "root_cause"]
 
 
 class Exported(Protocol):
-    """What an exporter hands over, such as ``torch.onnx.ONNXProgram``."""
+    """The result of an exporter, such as ``torch.onnx.ONNXProgram``."""
 
     @property
     def model(self) -> ir.Model:
@@ -51,7 +51,7 @@ class Exported(Protocol):
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | onnx.ModelProto | ir.Model | Exported
 
 _STAYS_IN_FILE = 2**28
-"""Big weights of a model file of more bytes than this are mapped: nobody may write to it while it is in use."""
+"""In larger model files, large weights are mapped: the file must not be written to while the model is in use."""
 _BIG = 2**16
 _OTHERS = {
     b"\x89PNG": "a PNG image",
@@ -68,12 +68,12 @@ _OTHERS = {
 
 
 def load(source: Source) -> ir.Model:
-    """Load a model; big weights are read once or, if they are in files of their own, only mapped.
+    """Load a model; large weights are read once or, if they are in data files, only mapped.
 
     ``source`` is a path, ``-`` for standard input, bytes, an open binary file, an ``onnx.ModelProto``, which is
-    copied, or an ``ir.Model`` or ``torch.onnx.ONNXProgram``, whose model is returned as it is. Binary, ONNX text,
-    JSON and protobuf text are told apart by suffix and content. What was repaired is found in
-    ``origin(model).repairs``. Raises ModelError.
+    copied, or an ``ir.Model`` or ``torch.onnx.ONNXProgram``, whose model is returned unchanged. Binary, ONNX text, JSON
+    and protobuf text are distinguished by suffix and content. ``origin(model).repairs`` lists the repairs. Raises
+    ModelError.
     """
     if isinstance(source, ir.Model):
         return source
@@ -93,7 +93,7 @@ def load(source: Source) -> ir.Model:
             return _from_file(cast("BinaryIO", source))
         if isinstance(proto := getattr(source, "model_proto", None), onnx.ModelProto):
             return load(proto)
-    raise ModelError(f"{type(source).__name__} is no model", hint="give a path, bytes, a ModelProto or an ir.Model")
+    raise ModelError(f"{type(source).__name__} is not a model", hint="give a path, bytes, a ModelProto or an ir.Model")
 
 
 def _from_file(file: BinaryIO) -> ir.Model:
@@ -168,7 +168,7 @@ def _format(path: Path | None, head: bytes) -> str:
     by_name = FORMATS.get(path.suffix.lower(), "binary") if path is not None else "binary"
     if by_name != "binary":
         return by_name
-    # No serialised model begins with these bytes: they would be the end or start of a group, or the wrong type.
+    # No serialised model begins with these bytes: they would be the start or end of a group, or a wrong type.
     for start, format_ in ((b"<", "text"), (b"{", "json"), (b"ir_version:", "textproto")):
         if head.startswith(start):
             return format_
@@ -204,7 +204,7 @@ def _parse_text(text: str, format_: str, where: str) -> onnx.ModelProto:
 
 
 def _require_model(proto: onnx.ModelProto, where: str) -> None:
-    """Refuse what protobuf parsed only because almost any bytes make some message."""
+    """Refuse bytes that are not a model, although protobuf parses almost any bytes as some message."""
     graph = proto.graph
     if not proto.HasField("graph") or not (graph.node or graph.output or graph.input):
         raise ModelError("this is not an ONNX model: it has no graph", where=where)
@@ -223,7 +223,7 @@ def _import(
     where: str,
     format_: str,
 ) -> ir.Model:
-    """Bring a model that nobody else holds into the IR; ``weights`` are the tensors that it lacks."""
+    """Convert an exclusively owned proto to the IR; ``weights`` are the tensors that it lacks."""
     _require_model(proto, where)
     try:
         findings = inspect(proto, where, without_data=weights.keys())
@@ -250,7 +250,7 @@ def _import(
 
 
 def _decode_small(graph: ir.Graph) -> None:
-    """Let weights that the message holds be arrays: its tensors decode type, shape and elements at every question."""
+    """Replace tensors of the message by arrays, as they decode type, shape and elements on every access."""
     for value in graph.initializers.values():
         tensor = value.const_value
         if not isinstance(tensor, ir.TensorProtoTensor) or not tensor.raw.HasField("raw_data"):
@@ -266,7 +266,7 @@ def _decode_small(graph: ir.Graph) -> None:
 
 
 def root_cause(error: BaseException) -> str:
-    """Return what an error of onnx_ir began with: the first sentence of the innermost error."""
+    """Return the first sentence of the innermost error of onnx_ir."""
     while (earlier := error.__cause__ or error.__context__) is not None:
         error = earlier
     return " ".join(str(error).split(". ")[0].rstrip(".").split())

@@ -1,7 +1,7 @@
-"""Walk two graphs side by side, from their outputs back to what these are computed from.
+"""Walk two graphs in parallel, from their outputs back through their producers.
 
-Inputs, outputs and operands have an order, so there is never a choice: two graphs agree in what reaches an
-output exactly if the walk gets through. Nodes and values are paired one to one, so sharing has to agree too.
+Inputs, outputs and operands are ordered, so that there is never a choice: two graphs agree in everything that reaches
+an output if and only if the walk completes. Nodes and values are paired one to one, so that sharing must agree, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN_STEPS = 8
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where two models differ: the way there from an output, and what differs."""
+    """The first place where two models differ: the path from an output, and the difference."""
 
     path: tuple[str, ...]
     what: str
@@ -42,14 +42,14 @@ class Difference:
 
 
 class _Step(NamedTuple):
-    """How the walk came to a value: by an input of a node (its number), or by an output of a graph."""
+    """The use by which the walk reached a value: an input of a node (its number), or an output of a graph."""
 
     reader: ir.Node | None
     via: int | str
 
 
 class Lockstep:
-    """One walk over two graphs; ``nodes``, ``leaves`` and ``graphs`` map what is paired so far."""
+    """One walk over two graphs; ``nodes``, ``leaves`` and ``graphs`` hold the pairs so far."""
 
     def __init__(self, contents: Contents) -> None:
         self.nodes: dict[ir.Node, ir.Node] = {}
@@ -61,14 +61,14 @@ class Lockstep:
         self._pending: list[tuple[ir.Value, ir.Value, _Step]] = []
 
     def compare(self, a: ir.Graph, b: ir.Graph) -> Difference | None:
-        """Pair all that reaches an output, and return the first difference if there is one."""
+        """Pair everything that reaches an output; return the first difference, None if there is none."""
         difference = self._enter(a, b, None, "")
         while difference is None and self._pending:
             difference = self._values(*self._pending.pop())
         return difference
 
     def covers_all(self) -> bool:
-        """Say whether every node and every initializer of both graphs is paired."""
+        """Return whether every node and every initializer of both graphs is paired."""
         return all(
             sum(map(len, graphs)) == len(self.nodes)
             and all(value in paired for graph in graphs for value in graph.initializers.values())
@@ -76,7 +76,7 @@ class Lockstep:
         )
 
     def _enter(self, a: ir.Graph, b: ir.Graph, holder: ir.Node | None, prefix: str) -> Difference | None:
-        """Pair two graphs and their inputs, and put their outputs on the list of things to compare."""
+        """Pair two graphs and their inputs, and queue their outputs for comparison."""
         here = _Step(holder, prefix.rstrip())
         if len(a.inputs) != len(b.inputs):
             return self._at(here, f"{count(a.inputs, 'input')} vs {count(b.inputs, 'input')}")
@@ -113,7 +113,7 @@ class Lockstep:
         return self._pair(producer_a, producer_b, step)
 
     def _pair(self, a: ir.Node, b: ir.Node, step: _Step) -> Difference | None:
-        """Pair two nodes that agree by themselves; what they read is compared later."""
+        """Pair two nodes that agree by themselves; their operands are compared later."""
         self._steps[a] = step
         if self._contents.node(a) != self._contents.node(b):
             return self._explain(a, b, step)
@@ -170,7 +170,7 @@ class Lockstep:
         return self._at(step, what, f"{name_of(a)} attribute '{name}'")
 
     def _sharing(self, a: ir.Value, b: ir.Value, of_a: object, of_b: object) -> str:
-        """Say that values differ of which at least one is paired with another one already."""
+        """Describe two values that differ, at least one of which is already paired with another one."""
         if not self._look_alike(a, b):
             return f"{describe(a)} vs {describe(b)}"
         if of_a is None:
@@ -186,7 +186,7 @@ class Lockstep:
         return self._contents.node(producer_a) == self._contents.node(producer_b)
 
     def _at(self, step: _Step, what: str, *more: str) -> Difference:
-        """Return a difference with the way from an output of the outermost graph to here."""
+        """Return a difference with the path from an output of the outermost graph."""
         path = [*reversed(more)]
         while True:
             reader = step.reader
@@ -199,7 +199,7 @@ class Lockstep:
 
 
 def _producer(value: ir.Value, known: Container[object]) -> ir.Node | None:
-    """Return the node that computes a value, unless that is outside of the graphs walked."""
+    """Return the node that computes a value; None if it is outside of the walked graphs."""
     producer = value.producer()
     return producer if producer is not None and producer.graph in known else None
 

@@ -1,6 +1,6 @@
-"""Types that hold maps, as ZipMap of scikit-learn's exporters returns: kept aside, as the IR has no such type.
+"""Types with maps, as ZipMap of scikit-learn's exporters returns: kept as metadata, as the IR lacks them.
 
-A value of such a type has none in the IR, and metadata with the type as the file had it, which is written back.
+A value of such a type has no type in the IR, but metadata with the type of the file, which is written back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def holds_map(type_: onnx.TypeProto) -> bool:
 
 
 def set_aside(model: onnx.ModelProto) -> None:
-    """Move types with maps to metadata, where reading a model into the IR leaves them alone."""
+    """Move types with maps to metadata, which the IR keeps."""
     for value in _values(model.graph):
         if holds_map(value.type):
             text = base64.b64encode(value.type.SerializeToString(deterministic=True)).decode()
@@ -33,20 +33,20 @@ def set_aside(model: onnx.ModelProto) -> None:
 
 
 def put_back(model: onnx.ModelProto) -> None:
-    """Give values that have no other type the one that was set aside."""
+    """Restore the types in metadata of values without another type."""
     for value in _values(model.graph):
         _put_back(value)
 
 
 def described(value: ir.Value) -> onnx.ValueInfoProto:
-    """Return name, type and shape of a value as a message, with the type that was set aside."""
+    """Return name, type and shape of a value as a message, with its type from metadata."""
     found = ir.serde.serialize_value(value)
     _put_back(found)
     return found
 
 
 def map_text(value: ir.Value) -> str | None:
-    """Return a type that was set aside in words, ``seq(map(int64, float))``; None if there is none."""
+    """Return a type in metadata as text, ``seq(map(int64, float))``; None if there is none."""
     type_ = described(value).type if value.type is None and _KEY in value.metadata_props else None
     return None if type_ is None or type_.WhichOneof("value") is None else _text(type_)
 
@@ -75,7 +75,7 @@ def _restore(value: onnx.ValueInfoProto, text: str) -> None:
     try:
         value.type.ParseFromString(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError):
-        # Somebody else wrote it: a value without a type is what the file has.
+        # Metadata of another tool: the file has a value without a type.
         value.ClearField("type")
 
 

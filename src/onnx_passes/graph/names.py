@@ -1,4 +1,4 @@
-"""Unique names: every value and node of a model and its subgraphs shares one space of names."""
+"""Unique names: all values and nodes of a model and its subgraphs share one namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Container = ir.Graph | ir.Function
 
 
 class Names:
-    """Names in use; hands out new ones that clash with nothing."""
+    """The names in use, and a source of new unique ones."""
 
     def __init__(self, values: Iterable[str] = (), nodes: Iterable[str] = ()) -> None:
         self._values = set(values)
@@ -34,7 +34,7 @@ class Names:
         return names
 
     def value(self, wish: str) -> str:
-        """Claim a name for a value: the wish if it is free, else the wish with a number."""
+        """Claim a name for a value: the preferred one if it is free, else with a number appended."""
         return self._claim(wish, self._values)
 
     def node(self, wish: str) -> str:

@@ -1,4 +1,4 @@
-"""Models as graphs of NetworkX, for its algorithms."""
+"""Convert models to graphs of NetworkX."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def to_networkx(model: Source | ir.Graph | ir.Function, *, constants: bool = Fal
     """Return a model, a graph or a function as a ``networkx.MultiDiGraph``.
 
     Vertices are nodes, inputs and outputs, and with ``constants`` initializers; their keys are their names, with a
-    number behind those that are taken. They have ``kind`` ("node", "input", "output", "initializer"), ``name``, ``ir``
-    (the object), and ``graph``, the subgraph that they are in; nodes have ``op_type``, ``domain`` and ``attributes``.
-    Edges are uses of values, with ``value`` (the name), ``output`` and ``input`` (the positions), and ``ir``; they and
-    inputs and outputs have ``dtype``, ``shape`` and ``datatype``. What a subgraph computes goes to the node that holds
-    it. Needs the package networkx: ``pip install 'onnx-passes[networkx]'``.
+    number appended if necessary. They have ``kind`` ("node", "input", "output", "initializer"), ``name``, ``ir`` (the
+    object), and ``graph``, their subgraph; nodes have ``op_type``, ``domain`` and ``attributes``. Edges are uses of
+    values, with ``value`` (the name), ``output`` and ``input`` (the positions), and ``ir``; edges, inputs and outputs
+    have ``dtype``, ``shape`` and ``datatype``. Results of a subgraph lead to the node that holds it. Requires the
+    package networkx: ``pip install 'onnx-passes[networkx]'``.
     """
     if isinstance(model, ir.Graph | ir.Function):
         graph = model.graph if isinstance(model, ir.Function) else model
@@ -39,7 +39,7 @@ def to_networkx(model: Source | ir.Graph | ir.Function, *, constants: bool = Fal
 def onnx_to_nx(model: Source) -> Any:
     """Return a ``networkx.DiGraph`` of the objects of a model: its inputs and outputs, and its nodes.
 
-    An edge has the ``value`` that the one computes and the other reads; nodes of subgraphs are vertices, too.
+    An edge has the ``value`` that its source computes and its target reads; nodes of subgraphs are vertices, too.
     """
     loaded = load(model)
     result = _networkx().DiGraph()

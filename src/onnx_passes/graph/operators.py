@@ -1,14 +1,15 @@
-"""What is known of operators: interfaces that rooms declare, and that anybody implements for any operator.
+"""Knowledge about operators: interfaces that packages declare, and implementations for any operator.
 
-A room that asks something of operators declares it once, as an ``Interface``; who knows the answer for an operator
-attaches it there, by name and domain. The modules of built-in implementations are imported when somebody first asks,
-as are those that installed packages offer in the entry-point group ``onnx_passes.operators``.
+A package declares a question about operators once, as an ``Interface``; implementations are attached by name and
+domain. The modules of built-in implementations are imported on first use, as are the modules of installed packages in
+the entry-point group ``onnx_passes.operators``.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
@@ -22,25 +23,26 @@ Key = tuple[str, str]
 """Domain and name of an operator."""
 
 PLUGINS = "onnx_passes.operators"
-"""Entry-point group: each entry names a module that brings operators when imported."""
+"""Entry-point group: each entry names a module that attaches operators when it is imported."""
+_PACKAGE = __name__.partition(".")[0]
 STANDARD = ("",)
 """The domain of ONNX itself."""
 
 
 class Operator:
-    """How an operator is called, and where it is found."""
+    """The name and domains of an operator."""
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
     domains: ClassVar[tuple[str, ...]]
     implements: ClassVar[tuple[str, ...]] = ()
-    """Names of interfaces that the class itself answers."""
+    """Names of interfaces that the class itself implements."""
 
 
 class Interface(Generic[T]):
-    """Something that may be known of an operator: a typed table from operators to what is known of them.
+    """A typed table from operators to the implementations of one interface.
 
-    ``doc`` says in one line what it is; ``homes`` are the modules that attach what is built in.
+    ``doc`` describes the interface in one line; ``homes`` are the modules of built-in implementations.
     """
 
     def __init__(self, name: str, doc: str, *homes: str) -> None:
@@ -48,11 +50,12 @@ class Interface(Generic[T]):
         self.doc = doc
         self._homes = homes
         self._table: dict[Key, T] = {}
+        self._outside: dict[Key, str] = {}
         self._complete = False
         INTERFACES[name] = self
 
     def of(self, *operators: str | type[Operator], domains: Iterable[str] = STANDARD) -> Callable[[T], T]:
-        """Attach what is decorated to operators: names in ``domains``, or definitions, which know their own."""
+        """Attach the decorated object to operators: names in ``domains``, or definitions, which have their own."""
 
         def attach(found: T) -> T:
             for operator in operators:
@@ -65,42 +68,56 @@ class Interface(Generic[T]):
         return attach
 
     def attach(self, table: Mapping[str, T], *, domains: Iterable[str] = STANDARD) -> None:
-        """Attach what is known of several operators, by their names."""
+        """Attach implementations for several operators, by name."""
         for domain in domains:
             for name, found in table.items():
                 taken = self._table.get((domain, name))
                 if taken is not None and not _is_again(taken, found):
                     raise RegistrationError(
-                        f"'{self.name}' of {domain or 'ai.onnx'}::{name} is there twice: {taken!r} and {found!r}",
+                        f"'{self.name}' of {domain or 'ai.onnx'}::{name} is attached twice: {taken!r} and {found!r}",
                         hint="remove one of them, or give the operator a domain of its own",
                     )
                 self._table[domain, name] = found
+                self._note_origin((domain, name), found)
+
+    def origin(self, operator: ir.Node | Key) -> str:
+        """Return the module outside of this package that attached the implementation; empty if it is built in."""
+        if not self._outside:
+            return ""
+        return self._outside.get((operator.domain, operator.op_type) if isinstance(operator, ir.Node) else operator, "")
+
+    def _note_origin(self, key: Key, found: T) -> None:
+        """Record the module of an attached function or class, or of the code that attaches it, if outside."""
+        for module in (_module_outside(), str(getattr(found, "__module__", _PACKAGE))):
+            if module.partition(".")[0] != _PACKAGE:
+                self._outside[key] = module
 
     def get(self, operator: ir.Node | Key) -> T | None:
-        """Return what is known of the operator of a node, or of one by domain and name."""
+        """Return the implementation for a node, or for an operator by domain and name; None if there is none."""
         if not self._complete:
             self._load()
         return self._table.get((operator.domain, operator.op_type) if isinstance(operator, ir.Node) else operator)
 
     def named(self, name: str, domain: str = "") -> T | None:
-        """Return what is built in, or attached so far, for an operator; passes ask while they are being imported."""
+        """Return the built-in or already attached implementation for an operator; for passes during their import."""
         if self._homes:
             self._load_homes()
         return self._table.get((domain, name))
 
     def revise(self, name: str, domain: str, revision: Callable[[T | None], T]) -> T:
-        """Attach something made of what is attached so far, in its place."""
+        """Replace an implementation by a revision of it."""
         found = self._table[domain, name] = revision(self._table.get((domain, name)))
+        self._note_origin((domain, name), found)
         return found
 
     def table(self) -> Mapping[Key, T]:
-        """Return all that is known, by domain and name."""
+        """Return all implementations, by domain and name."""
         if not self._complete:
             self._load()
         return self._table
 
     def standard(self) -> dict[str, T]:
-        """Return what is built in for operators of ONNX itself, by name."""
+        """Return the built-in implementations for operators of ONNX itself, by name."""
         self._load_homes()
         return {name: found for (domain, name), found in self._table.items() if not domain}
 
@@ -116,12 +133,12 @@ class Interface(Generic[T]):
 
 
 INTERFACES: dict[str, Interface[Any]] = {}
-"""All interfaces that were declared so far, by name."""
+"""All declared interfaces, by name."""
 _waiting = [PLUGINS]
 
 
 def load_plugins() -> None:
-    """Import the modules in which installed packages bring operators; one that fails is left out, with a warning."""
+    """Import the modules of operators of installed packages; a module that fails is skipped with a warning."""
     if not _waiting:
         return
     for plugin in importlib.metadata.entry_points(group=_waiting.pop()):
@@ -136,7 +153,7 @@ def load_plugins() -> None:
 
 
 def interfaces_of(operator: type[Operator]) -> list[Interface[Any]]:
-    """List those of the interfaces declared so far that are implemented for an operator."""
+    """Return the declared interfaces with an implementation for an operator."""
     keys = {(domain, name) for domain in operator.domains for name in (operator.name, *operator.aliases)}
     return [
         interface
@@ -145,8 +162,16 @@ def interfaces_of(operator: type[Operator]) -> list[Interface[Any]]:
     ]
 
 
+def _module_outside() -> str:
+    """Return the module whose code attaches something to an interface."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return _PACKAGE if frame is None else str(frame.f_globals.get("__name__"))
+
+
 def _is_again(old: object, new: object) -> bool:
-    """Tell a file imported again, or a notebook cell run again, from two answers to one question."""
+    """Return whether an implementation is the same after its module was imported or its cell run again."""
     if old == new:
         return True
     places = [(getattr(item, "__module__", None), getattr(item, "__qualname__", None)) for item in (old, new)]

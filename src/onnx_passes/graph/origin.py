@@ -1,4 +1,4 @@
-"""Where a model came from and what was repaired when it was read."""
+"""The origin of a model, and the repairs on import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY = "onnx_passes.origin"
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """The source of a model: its file if it has one, how it was stored, and the repairs made on import."""
+    """The source of a model: its file, if any, its storage, and the repairs on import."""
 
     path: Path | None = None
     format: str = "binary"
@@ -25,16 +25,16 @@ class Origin:
 
 
 def origin(model: ir.Model) -> Origin | None:
-    """Return where ``model`` was loaded from; ``None`` if it was built in memory or is a clone."""
+    """Return the origin of ``model``; ``None`` if it was built in memory or is a clone."""
     return cast("MutableMapping[str, Origin]", model.meta).get(_KEY)
 
 
 def title_of(model: ir.Model) -> str:
-    """Return what a model is called: its file, or its graph."""
+    """Return the title of a model: its file name, or its graph name."""
     source = origin(model)
     return source.path.name if source is not None and source.path is not None else model.graph.name or "model"
 
 
 def set_origin(model: ir.Model, source: Origin) -> None:
-    """Remember where ``model`` was loaded from; never serialised."""
+    """Store the origin of ``model``; never serialised."""
     model.meta[_KEY] = source

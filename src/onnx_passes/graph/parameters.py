@@ -1,4 +1,4 @@
-"""Attributes of functions: parameters that each call of a function fills in."""
+"""Attributes of functions: parameters that each call sets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from onnx_passes.core.walk import all_nodes
 
 
 def fill_in_attributes(body: ir.Function, given: Mapping[str, ir.Attr]) -> None:
-    """Replace the references of a function to its attributes by what a call gives."""
+    """Replace the references of a function to its attributes by the attributes of a call."""
     for node in body.all_nodes():
         for attribute in [attribute for attribute in node.attributes.values() if attribute.is_ref()]:
             actual = given.get(attribute.ref_attr_name or "")
             if actual is None or (actual.value is None and not actual.is_ref()):
-                # What a caller leaves out and has no default is left out inside, too.
+                # An attribute without value and default is omitted inside, too.
                 del node.attributes[attribute.name]
             elif actual.is_ref():
                 reference = ir.RefAttr(attribute.name, actual.ref_attr_name or "", actual.type)

@@ -1,4 +1,4 @@
-"""Permutations of axes, and what they mean for values that are broadcast against each other."""
+"""Permutations of axes, and their effect on values that broadcast against each other."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Permutation = list[int]
 
 
 def permutation(node: ir.Node | None, length: int | None = None) -> Permutation | None:
-    """Return the permutation of a Transpose; nothing if it reverses an unknown number of axes, or is damaged.
+    """Return the permutation of a Transpose; None if it reverses an unknown number of axes, or is invalid.
 
-    ``length`` is how many axes there are, where the value itself does not say.
+    ``length`` is the rank if the value itself has an unknown one.
     """
     if node is None or node.op_type != "Transpose" or node.domain != "":
         return None
@@ -33,55 +33,55 @@ def permutation(node: ir.Node | None, length: int | None = None) -> Permutation 
 
 
 def moves_only_ones(perm: Permutation, sizes: Sequence[Dim]) -> bool:
-    """Tell whether elements stay in their order, as all axes that change places have size one."""
+    """Return whether only axes of size one move, so that the order of elements stays."""
     kept = [axis for axis in perm if sizes[axis] != 1]
     return kept == sorted(kept)
 
 
 def reshape_target(sizes: Sequence[Dim]) -> list[int] | None:
-    """Return the target of a Reshape to these sizes, of which one may be open and none may be zero."""
+    """Return the target of a Reshape to these sizes; None with a zero or more than one unknown size."""
     if 0 in sizes or sum(not isinstance(size, int) for size in sizes) > 1:
         return None
     return [size if isinstance(size, int) else -1 for size in sizes]
 
 
 def inverse(perm: Sequence[int]) -> Permutation:
-    """Return the permutation that takes another one back."""
+    """Return the inverse permutation."""
     return [perm.index(axis) for axis in range(len(perm))]
 
 
 def permuted(items: Sequence[T], perm: Permutation) -> list[T]:
-    """Put items in another order."""
+    """Permute items."""
     return [items[axis] for axis in perm]
 
 
 def extended(perm: Permutation, length: int) -> Permutation:
-    """Return what a permutation does to values of a higher rank, whose first axes stay where they are."""
+    """Return the permutation for values of a higher rank, whose additional first axes stay."""
     more = length - len(perm)
     return [*range(more), *(axis + more for axis in perm)]
 
 
 def compacted(axes: Sequence[int]) -> Permutation:
-    """Return the permutation that puts as many axes in the same order as these, of which some are missing."""
+    """Return the permutation with the same order as these axes, some of which are missing."""
     order = sorted(axes)
     return [order.index(axis) for axis in axes]
 
 
 def transposed(op: Builder, value: ir.Value, perm: Permutation) -> ir.Value:
-    """Transpose a new value, unless nothing would move."""
+    """Transpose a new value, unless the permutation is the identity."""
     return value if perm == sorted(perm) else op.Transpose(value, perm=perm)
 
 
 def is_axis(axis: int, length: int) -> bool:
-    """Tell whether there is such an axis, counted from either end."""
+    """Return whether an axis exists, counted from either end."""
     return -length <= axis < length
 
 
 def untransposed(value: ir.Value, perm: Permutation) -> ir.Value | ir.TensorProtocol | None:
-    """Return what gives a value when it is transposed after being broadcast to the rank of a permutation, if known.
+    """Return the value whose broadcast transposition is ``value``; None if unknown.
 
-    That is the value before it was transposed just so, a constant with its axes put back, or the value itself if only
-    axes of size one would move.
+    That is the operand of such a Transpose, a constant with its axes permuted back, or the value itself if only axes
+    of size one would move.
     """
     own = permutation(value.producer())
     if own is not None and len(own) <= len(perm) and extended(own, len(perm)) == perm:

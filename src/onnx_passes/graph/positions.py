@@ -1,4 +1,4 @@
-"""Floats that are computed from positions and sizes alone: indices, angles of rotations, sizes of images."""
+"""Floats that are computed only from positions and sizes: indices, rotation angles, sizes of images."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from onnx_passes.graph.constants import constant_tensor
 
 _INTEGERS = frozenset({ir.DataType.INT64, ir.DataType.INT32})
 _FEW = 4096
-"""With more constants than this, numbers are data of a layer."""
+"""Larger constants are data of a layer."""
 
 
 class Positions:
-    """Tells nodes that compute with positions or sizes alone from others; they are asked about in order."""
+    """Distinguishes nodes that compute only with positions or sizes; nodes must be asked in graph order."""
 
     def __init__(self) -> None:
         self._found: set[ir.Value] = set()
 
     def only(self, node: ir.Node) -> bool:
-        """Tell whether all floats that a node reads are positions or sizes, or that it makes floats of integers."""
+        """Return whether all floats that a node reads are positions or sizes, or whether it casts integers."""
         if node.op_type == "Cast":
             first = node.inputs[0]
             found = first is not None and first.dtype in _INTEGERS

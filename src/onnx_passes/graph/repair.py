@@ -1,4 +1,4 @@
-"""Make models executable that are meant well: each repair on import leaves a sentence about it."""
+"""Repair models on import, with a sentence about each repair."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_graphs
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.edits import subgraphs_of
-from onnx_passes.graph.wellformed import TEXTS, is_constant_node, node_label
+from onnx_passes.graph.wellformed import TEXTS, node_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, MutableSequence
@@ -42,19 +43,19 @@ KNOWN_DOMAINS = {
     "qonnx.custom_op.channels_last": 1,
     "qonnx.custom_op.general": 1,
 }
-"""Domains that exporters use without importing them, with the version to import."""
+"""Domains that exporters use without an import, with the version to import."""
 
 _ML_DOMAIN = "ai.onnx.ml"
 _FUNCTIONS_SINCE, _OVERLOADS_SINCE, _OPSETS_SINCE = 8, 10, 3
 
 
 def repair(model: onnx.ModelProto, findings: Findings, where: str) -> list[str]:
-    """Repair a model in place before it enters the IR; returns what was done.
+    """Repair a model in place before it enters the IR; return the list of repairs.
 
     Adds missing imports of known domains, reads ``ai.onnx`` as the default domain, merges repeated quantization
-    annotations, keeps the last of repeated constants, gives attributes their type, sorts axes that are removed or
-    added, makes texts valid, and brings the IR version to one that ONNX Runtime reads. Raises ModelError where an
-    import is missing and nobody can know which.
+    annotations, keeps the last of repeated constants, sets missing types of attributes, sorts axes that are removed or
+    added, makes texts valid, and changes the IR version to one that ONNX Runtime reads. Raises ModelError if an import
+    is missing and cannot be inferred.
     """
     done: list[str] = []
     if not model.opset_import and model.ir_version < _OPSETS_SINCE:
@@ -79,7 +80,7 @@ def repair(model: onnx.ModelProto, findings: Findings, where: str) -> list[str]:
 
 
 def sort(model: ir.Model, where: str) -> list[str]:
-    """Bring the nodes of all graphs into an order in which they can run; raises ModelError for a cycle."""
+    """Sort the nodes of all graphs topologically; raise ModelError for a cycle."""
     for scope in (model.graph, *model.functions.values()):
         try:
             scope.sort()
@@ -136,7 +137,7 @@ def _version_of(domain: str, versions: dict[str, int], local: set[str]) -> int |
 
 
 def _attribute_types(attributes: list[onnx.AttributeProto]) -> list[str]:
-    """Tell the type of an attribute from the one field that is filled in."""
+    """Infer the types of attributes from their only non-empty field."""
     types = {
         "i": onnx.AttributeProto.INT,
         "f": onnx.AttributeProto.FLOAT,
@@ -156,7 +157,7 @@ def _attribute_types(attributes: list[onnx.AttributeProto]) -> list[str]:
 
 
 def _ascending(attributes: Iterable[onnx.AttributeProto]) -> list[str]:
-    """Sort axes whose order means nothing: onnx infers wrong shapes where they do not ascend."""
+    """Sort axes whose order has no meaning, as onnx infers wrong shapes for unsorted ones."""
     sorted_ = 0
     for attribute in attributes:
         attribute.ints[:] = sorted(attribute.ints)
@@ -165,7 +166,7 @@ def _ascending(attributes: Iterable[onnx.AttributeProto]) -> list[str]:
 
 
 def _constants(nodes: MutableSequence[onnx.NodeProto]) -> list[str]:
-    """Keep the last of several Constant nodes for one value, the one that ONNX Runtime takes."""
+    """Keep the last of several Constant nodes for one value, which ONNX Runtime uses."""
     seen: set[str] = set()
     dropped: list[str] = []
     for position in reversed(range(len(nodes))):
@@ -179,7 +180,7 @@ def _constants(nodes: MutableSequence[onnx.NodeProto]) -> list[str]:
 
 
 def _texts(messages: Iterable[Message]) -> list[str]:
-    """Replace what is not UTF-8 in names of nodes and documentation, as it could not be written again."""
+    """Replace texts that are not UTF-8 in names of nodes and documentation, as they cannot be written again."""
     repaired = 0
     for message in messages:
         for name in TEXTS:
@@ -191,7 +192,7 @@ def _texts(messages: Iterable[Message]) -> list[str]:
 
 
 def _annotations(graph: onnx.GraphProto) -> list[str]:
-    """Merge annotations of one tensor into one; of contradicting texts the last counts."""
+    """Merge annotations of one tensor into one; the last of contradicting texts counts."""
     merged: dict[str, dict[str, str]] = {}
     done: list[str] = []
     for annotation in graph.quantization_annotation:
@@ -231,7 +232,7 @@ def _ir_version(model: onnx.ModelProto, *, overloaded: bool) -> list[str]:
 
 
 def _cycle(scope: ir.Graph | ir.Function) -> str:
-    """Say which nodes of a graph wait for each other."""
+    """Describe a cycle in a graph."""
     for graph in (scope, *all_graphs(scope)):
         loop = _loop(graph)
         if loop:
@@ -241,7 +242,7 @@ def _cycle(scope: ir.Graph | ir.Function) -> str:
 
 
 def _loop(graph: ir.Graph | ir.Function) -> list[ir.Node]:
-    """Follow inputs back from each node until one comes up again on the way."""
+    """Return the nodes of a cycle, found by following inputs back from each node."""
     finished: set[ir.Node] = set()
     for start in graph:
         way = [(start, _sources(start))]
@@ -263,7 +264,7 @@ def _loop(graph: ir.Graph | ir.Function) -> list[ir.Node]:
 
 
 def _sources(node: ir.Node) -> Iterator[ir.Node]:
-    """Yield the nodes of the same graph that must run before ``node``, also for its subgraphs."""
+    """Yield the nodes of the same graph that must run before ``node``, also because of its subgraphs."""
     inner = [n for graph in subgraphs_of(node) for n in graph.all_nodes()]
     for reader in (node, *inner):
         for value in reader.inputs:

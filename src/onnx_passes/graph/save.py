@@ -1,4 +1,4 @@
-"""Save models: atomically, with big weights streamed to the file or to a data file beside it."""
+"""Save models: atomically, with large weights streamed to the file or to a data file next to it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ __all__ = ["INLINE_LIMIT", "External", "SaveReport", "Target", "save"]
 
 Target = str | os.PathLike[str] | BinaryIO | TextIO
 External = bool | Literal["shared"] | None
-"""Whether weights go to a data file: yes, no, as they came, or as they came and without a copy."""
+"""Whether weights go to a data file: yes, no, as in the loaded model (None), or likewise without a copy ("shared")."""
 
 INLINE_LIMIT = 1024
-"""Tensors of up to so many bytes stay in the model even if the others get a data file."""
+"""Tensors up to this number of bytes stay in the model even if others go to a data file."""
 
 _REASONS = {
     errno.ENOENT: ("the folder does not exist", "create it first"),
@@ -54,7 +54,7 @@ _REASONS = {
 
 @dataclasses.dataclass(frozen=True)
 class SaveReport:
-    """What was written: where, in which format, how many bytes, and what the format could not say plainly."""
+    """The path, format and size of the written files, and remarks on losses of the format."""
 
     path: Path | None
     format: str
@@ -70,16 +70,16 @@ def save(
     external: External = None,
     format: str | None = None,  # noqa: A002 - the word that onnx.save uses
 ) -> SaveReport:
-    """Save a model to a path, to standard output (``-``, as text unless told otherwise) or to an open file.
+    """Save a model to a path, to standard output (``-``, as text by default) or to an open file.
 
     The format follows from ``format``, else from the suffix. Weights go to a data file, named like the model with
-    ``.data`` appended, if ``external`` says so, if they came from one, or if the model exceeds what protobuf can
-    hold. Where there is such a file, the new one gets another name, so that at any time the model there has its own
-    weights; what it no longer names is removed. The model is replaced only when everything is written, also the one
-    that was loaded. Raises ModelError, and leaves what is there, if the model cannot be written.
+    ``.data`` appended, if ``external`` requires it, if they came from one, or if the model exceeds the limit of
+    protobuf. If there is such a file, the new one gets another name, so that the existing model has its own weights at
+    any time; unused files are removed. The model file is replaced only when everything is written, even if it is the
+    loaded one. Raises ModelError, and keeps the existing files, if the model cannot be written.
 
-    With ``external="shared"`` weights that lie in a data file stay there, and both models name it: nothing is copied,
-    but neither model may lose that file any more. It has to lie in the folder of the new model, or below.
+    With ``external="shared"`` weights in a data file stay there, and both models refer to it: nothing is copied, but
+    both models need that file from then on. It must be in the folder of the new model, or below.
     """
     if isinstance(target, str | os.PathLike) and target != "-":
         path = Path(target)
@@ -100,7 +100,7 @@ def save(
 
 
 def to_proto(model: ir.Model, where: str = "ModelProto") -> onnx.ModelProto:
-    """Return a model as a message of its own that holds all weights. Raises ModelError if it cannot be one."""
+    """Return a model as a new message with all weights. Raises ModelError if that is impossible."""
     return serialise(model, lambda _, tensor: _in_memory(tensor), where)
 
 
@@ -165,7 +165,7 @@ def _save_stream(model: ir.Model, file: BinaryIO, name: str, format_: str, exter
 
 
 def _written(file: BinaryIO | TextIO, write: Callable[[], object], name: str) -> None:
-    """Write now, so that what goes wrong is known here and not when the file is closed."""
+    """Write immediately, so that errors occur here and not when the file is closed."""
     with _errors(name):
         write()
         file.flush()
@@ -201,7 +201,7 @@ def _require_fitting(stream: Stream, where: str) -> None:
 
 
 def _stream(model: ir.Model, layout: DataLayout | None, where: str) -> Stream:
-    """Serialise all but the big weights, which are to be written to the file or to a data file later."""
+    """Serialise a model without its large weights, which are written to the file or a data file later."""
     weights: dict[int, ir.TensorProtocol] = {}
     position = {id(value): index for index, value in enumerate(model.graph.initializers.values())}
 
@@ -234,7 +234,7 @@ def _rendered(model: ir.Model, format_: str, where: str) -> tuple[bytes, tuple[s
 
 
 def _in_memory(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """Keep a tensor from being written as a reference to a file that may belong to another model."""
+    """Return the tensor in memory, so that it is not written as a reference to another model's file."""
     if not isinstance(tensor, ir.ExternalTensor):
         return tensor
     props = dict(tensor.metadata_props) or None

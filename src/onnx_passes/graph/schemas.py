@@ -1,4 +1,4 @@
-"""What operator schemas say of types: which inputs share one, which input an output takes it from, attributes."""
+"""Types in operator schemas: type variables of inputs and outputs, and types of attributes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PREFERRED_INTEGER = ir.DataType.INT64
 class Signature:
     """Type variables of inputs and outputs, the element types that each allows, and types of attributes.
 
-    A parameter that may take values of different types at once has no variable.
+    A parameter that may have values of different types at once has no variable.
     """
 
     inputs: tuple[str | None, ...]
@@ -41,7 +41,7 @@ class Signature:
         return _variable(self.outputs, index, variadic=self.variadic_outputs)
 
     def required_dtype(self, index: int, known: Sequence[ir.TypeProtocol | None]) -> ir.DataType | None:
-        """Tell the type that an input must have: that of other inputs of its variable, or the only one allowed."""
+        """Return the type that an input must have: that of other inputs with its variable, or the only one allowed."""
         variable = _variable(self.inputs, index, variadic=self.variadic_inputs)
         if variable is None:
             return None
@@ -54,10 +54,10 @@ class Signature:
     def natural_dtype(
         self, index: int, known: Sequence[ir.TypeProtocol | None], *, integer: bool
     ) -> ir.DataType | None:
-        """Tell the type that a number has at an input that could take several.
+        """Return the type of a Python number at an input that allows several types.
 
-        That of the first input if allowed (``Pow(x, 2)``), else 64-bit integers where an integer is given and
-        nothing else allowed (``Slice(x, [0], [2])``).
+        The type of the first input if allowed (``Pow(x, 2)``), else 64-bit integers if an integer is given and only
+        integers are allowed (``Slice(x, [0], [2])``).
         """
         variable = _variable(self.inputs, index, variadic=self.variadic_inputs)
         allowed = frozenset[ir.DataType]() if variable is None else self.allowed.get(variable, frozenset())
@@ -68,7 +68,7 @@ class Signature:
         return _PREFERRED_INTEGER if only_integers else None
 
     def type_of_output(self, index: int, known: Sequence[ir.TypeProtocol | None]) -> ir.TypeProtocol | None:
-        """Tell the type of an output, from the inputs or because just one is allowed."""
+        """Return the type of an output, from the inputs or because only one is allowed; None if unknown."""
         variable = _variable(self.outputs, index, variadic=self.variadic_outputs)
         if variable is None:
             return None
@@ -93,7 +93,7 @@ def _variable(variables: tuple[str | None, ...], index: int, *, variadic: bool) 
 
 @functools.cache
 def schema_of(domain: str, op_type: str, version: int | None = None) -> onnx.defs.OpSchema | None:
-    """Look up what ONNX says of an operator in a version, or in the newest; nothing of operators it does not know."""
+    """Return the schema of an operator in a version, or in the newest; None for unknown operators."""
     import onnx
 
     try:
@@ -102,6 +102,13 @@ def schema_of(domain: str, op_type: str, version: int | None = None) -> onnx.def
         return onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def is_standard(op_type: str) -> bool:
+    """Return whether ONNX has an operator, in any version; much cheaper than to list them."""
+    import onnx
+
+    return onnx.defs.has(op_type)
 
 
 @functools.cache
@@ -114,9 +121,9 @@ def standard_operators() -> frozenset[str]:
 
 def misspelt(domain: str, op_type: str) -> str | None:
     """Name the operators of ONNX that were probably meant; nothing for those that exist, or are of someone else's."""
-    if domain not in ("", "ai.onnx") or op_type in standard_operators():
+    if domain not in ("", "ai.onnx") or is_standard(op_type):
         return None
-    # Anything in between may well be a plug-in that nobody gave a domain.
+    # Names with less similarity may be plug-ins in the wrong domain.
     as_long = {name.casefold(): name for name in standard_operators() if abs(len(name) - len(op_type)) <= 1}
     near = difflib.get_close_matches(op_type.casefold(), as_long, cutoff=0.75)
     return did_you_mean(op_type, [as_long[name] for name in near])
@@ -124,7 +131,7 @@ def misspelt(domain: str, op_type: str) -> str | None:
 
 @functools.cache
 def signature(domain: str, op_type: str, version: int) -> Signature | None:
-    """Look up the signature of a standard operator."""
+    """Return the signature of a standard operator; None if it is unknown."""
     import onnx
 
     schema = schema_of(domain, op_type, version)
@@ -148,7 +155,7 @@ def signature(domain: str, op_type: str, version: int) -> Signature | None:
 
 @functools.cache
 def allows(domain: str, op_type: str, version: int, variable: str, dtype: ir.DataType) -> bool:
-    """Tell whether a type variable of an operator may stand for tensors of a type, whatever else it may stand for."""
+    """Return whether a type variable of an operator allows tensors of an element type."""
     schema = schema_of(domain, op_type, version)
     if schema is None:
         return False
@@ -157,7 +164,7 @@ def allows(domain: str, op_type: str, version: int, variable: str, dtype: ir.Dat
 
 
 def _dtypes(types: Sequence[str]) -> frozenset[ir.DataType]:
-    """Return the element types, or nothing if there are other types than tensors among them."""
+    """Return the element types; empty if other types than tensors are among them."""
     if not all(text.startswith("tensor(") for text in types):
         return frozenset()
     return frozenset(ir.DataType[text.removeprefix("tensor(").removesuffix(")").upper()] for text in types)
@@ -165,7 +172,7 @@ def _dtypes(types: Sequence[str]) -> frozenset[ir.DataType]:
 
 @functools.cache
 def default_attribute(domain: str, op_type: str, name: str, version: int) -> Any:
-    """Return the value that an attribute has where a node leaves it out; nothing if it has no default."""
+    """Return the default of an attribute; None if it has none."""
     import onnx
 
     schema = schema_of(domain, op_type, version)
@@ -178,7 +185,7 @@ def default_attribute(domain: str, op_type: str, name: str, version: int) -> Any
 
 @functools.cache
 def takes_graphs(domain: str, op_type: str) -> bool:
-    """Tell whether a standard operator takes graphs, as If and Loop do."""
+    """Return whether a standard operator has graph attributes, as If and Loop have."""
     import onnx
 
     schema = schema_of(domain, op_type)
@@ -188,6 +195,6 @@ def takes_graphs(domain: str, op_type: str) -> bool:
 
 @functools.cache
 def parameter_names(domain: str, op_type: str) -> tuple[str, ...]:
-    """Return what a standard operator calls its inputs; nothing of operators that ONNX does not know."""
+    """Return the names of the inputs of a standard operator; empty for unknown ones."""
     schema = schema_of(domain, op_type)
     return () if schema is None else tuple(parameter.name for parameter in schema.inputs)

@@ -1,4 +1,4 @@
-"""From the IR to a proto, with stand-ins for weights that are better kept out of it."""
+"""Serialise a model to a proto, with placeholders for weights that are stored elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def serialise(
     model: ir.Model, stand_in: Callable[[ir.Value, ir.TensorProtocol], ir.TensorProtocol], where: str
 ) -> onnx.ModelProto:
-    """Serialise a model with stand-ins for its initializers, which it gets back in any case."""
+    """Serialise a model with placeholders for its initializers, which are restored in any case."""
     given: dict[ir.Value, ir.TensorProtocol] = {}
     for value in initializers(model):
         if value.const_value is None:

@@ -1,4 +1,4 @@
-"""Questions about shapes and types that many rules ask."""
+"""Predicates on shapes and types that many rules need."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _BITS_OF_WHOLE_BYTES = 8
 
 
 def rank(value: ir.Value | None) -> int | None:
-    """Return the number of dimensions, if known."""
+    """Return the number of dimensions; None if unknown."""
     return None if value is None or value.shape is None else len(value.shape)
 
 
 def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
-    """Return the shape if every dimension is a known number."""
+    """Return the shape; None unless every dimension is a known number."""
     if value is None or value.shape is None:
         return None
     dims = value.shape.dims
@@ -26,7 +26,7 @@ def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
 
 
 def dimension(value: ir.Value | None, axis: int) -> int | None:
-    """Return one dimension, counted from the end if negative, if it is a known number."""
+    """Return one dimension, counted from the end if negative; None unless it is a known number."""
     length = rank(value)
     if value is None or value.shape is None or length is None or not -length <= axis < length:
         return None
@@ -35,7 +35,7 @@ def dimension(value: ir.Value | None, axis: int) -> int | None:
 
 
 def same_shape(a: ir.Value | None, b: ir.Value | None) -> bool:
-    """Tell whether two shapes are known and equal, named dimensions included."""
+    """Return whether two shapes are known and equal, named dimensions included."""
     if a is None or b is None or a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
         return False
     return all(
@@ -45,12 +45,12 @@ def same_shape(a: ir.Value | None, b: ir.Value | None) -> bool:
 
 
 def same_dtype(a: ir.Value | None, b: ir.Value | None) -> bool:
-    """Tell whether two element types are known and equal."""
+    """Return whether two element types are known and equal."""
     return a is not None and b is not None and a.dtype is not None and a.dtype == b.dtype
 
 
 def dims(value: ir.Value | None) -> tuple[Dim, ...] | None:
-    """Return the dimensions of a value, from its declaration or from what it holds."""
+    """Return the dimensions of a value, declared or of its constant; None if unknown."""
     if value is None:
         return None
     if value.shape is not None:
@@ -60,12 +60,12 @@ def dims(value: ir.Value | None) -> tuple[Dim, ...] | None:
 
 
 def same_dim(a: Dim, b: Dim) -> bool:
-    """Tell whether two dimensions are known to be equal."""
+    """Return whether two dimensions are known to be equal."""
     return a == b and not (isinstance(a, ir.SymbolicDim) and a.value is None)
 
 
 def broadcast(a: tuple[Dim, ...] | None, b: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
-    """Return the dimensions that broadcasting gives, if they are known for sure."""
+    """Return the broadcast dimensions; None unless they are certain."""
     if a is None or b is None:
         return None
     if len(a) < len(b):
@@ -79,7 +79,7 @@ def broadcast(a: tuple[Dim, ...] | None, b: tuple[Dim, ...] | None) -> tuple[Dim
 
 
 def stays(node: ir.Node) -> bool:
-    """Tell whether a node is known to give the shape of its first input, whatever a caller may override."""
+    """Return whether a node is known to keep the shape of its first input, for all overrides by a caller."""
     overridable = any(
         value is not None and value.is_initializer() and value.is_graph_input() for value in node.inputs[1:]
     )
@@ -87,7 +87,7 @@ def stays(node: ir.Node) -> bool:
 
 
 def keeps_shape(x: ir.Value, result: ir.Value, *others: ir.Value | None) -> bool:
-    """Tell whether an operator that broadcasts ``x`` against others gives the shape of ``x``, rank included."""
+    """Return whether broadcasting ``x`` against others keeps the shape of ``x``, including its rank."""
     return same_shape(x, result) or all(_vanishes(dims(other), x) for other in others if other is not None)
 
 
@@ -103,7 +103,7 @@ def _vanishes(small: tuple[Dim, ...] | None, x: ir.Value) -> bool:
 
 
 def vanishes_into(dropped: ir.Value, *kept: ir.Value) -> bool:
-    """Tell whether what is kept is broadcast to the same shape without an operand as with it."""
+    """Return whether dropping an operand leaves the broadcast shape of the others unchanged."""
     small, whole = dims(dropped), dims(kept[0])
     for value in kept[1:]:
         whole = broadcast(whole, dims(value))
@@ -113,33 +113,33 @@ def vanishes_into(dropped: ir.Value, *kept: ir.Value) -> bool:
 
 
 def is_integral(value: ir.Value | None) -> bool:
-    """Tell whether a value holds integers or booleans: no NaN, no signed zeros, no rounding."""
+    """Return whether a value holds integers or booleans: no NaN, no signed zeros, no rounding."""
     return (
         value is not None and value.dtype is not None and (value.dtype.is_integer() or value.dtype == ir.DataType.BOOL)
     )
 
 
 def has_no_signs(value: ir.Value) -> bool:
-    """Tell whether a value holds no zeros with a sign: integers, booleans or texts."""
+    """Return whether a value holds no signed zeros: integers, booleans or texts."""
     return is_integral(value) or value.dtype == ir.DataType.STRING
 
 
 def is_float(value: ir.Value | None) -> bool:
-    """Tell whether a value holds floats that arithmetic rounds to."""
+    """Return whether a value holds floats whose arithmetic rounds."""
     return value is not None and value.dtype in _ROUNDING
 
 
 def is_whole(value: ir.Value | None) -> bool:
-    """Tell whether a value holds integers, which wrap around: laws of rings are exact then."""
+    """Return whether a value holds integers, which wrap around, so that the laws of rings are exact."""
     dtype = None if value is None else value.dtype
     return dtype is not None and dtype.is_integer() and dtype.bitwidth >= _BITS_OF_WHOLE_BYTES
 
 
 def is_discrete(value: ir.Value | None) -> bool:
-    """Tell whether a value holds integers or booleans."""
+    """Return whether a value holds integers or booleans."""
     return is_whole(value) or (value is not None and value.dtype is ir.DataType.BOOL)
 
 
 def is_common_float(value: ir.Value) -> bool:
-    """Tell whether a value holds floats of a precision that every runtime knows."""
+    """Return whether a value holds floats of a precision that every runtime supports."""
     return value.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)

@@ -1,4 +1,4 @@
-"""Describe each node of a graph by what it is computed from, and by what is computed from it."""
+"""Signatures of nodes by their producers and by their consumers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Labels: TypeAlias = "Mapping[ir.Value, Sequence[int]]"
 
 
 class Numbers:
-    """Small numbers for keys: equal keys get equal numbers, also from several graphs."""
+    """Small numbers for keys: equal keys get equal numbers, also across graphs."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -27,9 +27,9 @@ class Numbers:
 
 
 class Place(NamedTuple):
-    """Where a value is read: an input of a node, an output of a graph in a node, or of the graph itself.
+    """A use of a value: an input of a node, an output of a graph inside a node, or an output of the graph itself.
 
-    ``reader`` is None for the outermost graph; ``position`` then is the number by which outputs are paired.
+    ``reader`` is None for the outermost graph; ``position`` is then the number by which outputs are paired.
     """
 
     reader: ir.Node | None
@@ -38,9 +38,9 @@ class Place(NamedTuple):
 
 
 class Signatures:
-    """The nodes of a graph, producers first, with ``up`` for all they depend on, ``down`` for all they feed.
+    """The nodes of a graph, producers first, with signatures ``up`` of their producers and ``down`` of their consumers.
 
-    ``inputs`` and ``outputs`` say which values of the interface count as the same in several graphs.
+    ``inputs`` and ``outputs`` number the interface values that correspond across graphs.
     """
 
     def __init__(self, graph: ir.Graph, contents: Contents, numbers: Numbers, inputs: Labels, outputs: Labels) -> None:
@@ -72,7 +72,7 @@ class Signatures:
         self._look_down()
 
     def producer(self, value: ir.Value | None) -> ir.Node | None:
-        """Return the node of this graph that computes a value."""
+        """Return the node of this graph that computes a value; None if there is none."""
         producer = value.producer() if value is not None else None
         return producer if producer in self.keys else None
 
@@ -81,13 +81,13 @@ class Signatures:
         return [(node, position) for node, position in value.uses() if node in self.keys]
 
     def places(self, value: ir.Value) -> Iterator[Place]:
-        """Return everywhere that a value is read."""
+        """Yield all uses of a value."""
         for node, position in self.readers(value):
             yield Place(node, None, position)
         yield from self._given.get(value, ())
 
     def source(self, place: Place | None) -> ir.Value | None:
-        """Return the value that is read at a place, if there is such a place here."""
+        """Return the value that is read at a place; None if this graph lacks the place."""
         if place is None:
             return None
         if place.reader is None:
@@ -100,7 +100,7 @@ class Signatures:
         return values[place.position] if place.position < len(values) else None
 
     def neighbours(self, node: ir.Node) -> Iterator[ir.Node]:
-        """Return the nodes that a node reads, that read it, that hold it, or that it holds as outputs."""
+        """Yield the producers, consumers and holder of a node, and the producers of outputs of its graphs."""
         for value in (*node.inputs, *(value for graph in self.held(node) for value in graph.outputs)):
             producer = self.producer(value)
             if producer is not None:
@@ -118,11 +118,11 @@ class Signatures:
         return self._layout.held.get(node, ())
 
     def holder(self, node: ir.Node) -> Holder | None:
-        """Return the node in whose graph a node is, and which graph that is."""
+        """Return the node that holds the graph of a node, and the position of that graph."""
         return self._layout.holders.get(node.graph) if node.graph is not None else None
 
     def is_constant(self, value: ir.Value | None) -> bool:
-        """Say whether a value is an initializer here that a caller cannot override."""
+        """Return whether a value is an initializer of this graph that a caller cannot override."""
         if value is None or not value.is_initializer() or value.is_graph_input():
             return False
         return value.graph in self._layout.holders
@@ -132,7 +132,7 @@ class Signatures:
         return [value for value in node.inputs if value is not None and self.is_constant(value)]
 
     def is_outside(self, value: ir.Value) -> bool:
-        """Say whether a value is neither computed nor held here."""
+        """Return whether a value is neither computed nor held in this graph."""
         if self.producer(value) is not None:
             return False
         owned = value.is_graph_input() or value.is_initializer()
@@ -160,7 +160,7 @@ class Signatures:
             return None
         producer = value.producer()
         if producer in self.keys:
-            # A nested node may read what its holder computes only in a graph that is no graph; never mind it.
+            # In an invalid graph, a nested node may read a result of its holder, which is ignored.
             return (self.up.get(producer), value.index())
         if value in self._inputs:
             return ("input", *self._inputs[value])
@@ -171,7 +171,7 @@ class Signatures:
         return ("outside", value.name)
 
     def _find_given(self) -> dict[ir.Value, list[Place]]:
-        """Return for each value that is an output of a graph where that output is."""
+        """Return the places of each value that is an output of a graph."""
         given: dict[ir.Value, list[Place]] = {}
         for number, value in self._outputs.items():
             given.setdefault(value, []).append(Place(None, None, number))

@@ -1,6 +1,6 @@
-"""ONNX text that loses nothing: what the syntax has no place for goes into comments at the end.
+"""Lossless ONNX text: content without a syntax goes into comments at the end.
 
-A comment ``#@ PATH JSON`` gives fields to the message at PATH, for instance quantization annotations to ``graph``
+A comment ``#@ PATH JSON`` sets fields of the message at PATH, for instance quantization annotations of ``graph``
 or documentation to ``graph/node/3``. Other readers of ONNX text skip it.
 """
 
@@ -72,11 +72,11 @@ _PRINTED_TYPES = {
 _PRINTED_AS_NUMBERS = {TensorProto.FLOAT, TensorProto.DOUBLE}
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 _PRINTS_EXACTLY = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 23)
-"""Before that, digits, empty tensors and names of dimensions can get lost between ONNX's own printer and parser."""
+"""Earlier versions of ONNX can lose digits, empty tensors and names of dimensions between printer and parser."""
 
 
 def to_text(model: onnx.ModelProto) -> tuple[str, list[str]]:
-    """Print a model, which is used up, as text; returns also what others who read the text will miss."""
+    """Print a model, which is consumed, as text; also return the losses for other readers of the text."""
     rest = _Rest()
     rest.model(model)
     text = onnx.printer.to_text(model)
@@ -86,7 +86,7 @@ def to_text(model: onnx.ModelProto) -> tuple[str, list[str]]:
 
 
 def from_text(text: str, where: str) -> onnx.ModelProto:
-    """Parse text and the comments that complete it; raises ModelError with line and column."""
+    """Parse text with its comments; raise ModelError with line and column."""
     try:
         model = onnx.parser.parse_model(text)
     except (onnx.parser.ParseError, UnicodeError, LookupError) as error:
@@ -128,12 +128,12 @@ def _apply(model: onnx.ModelProto, remark: str, where: str) -> None:
         json_format.ParseDict(values, message)
     except (ValueError, LookupError, AttributeError, TypeError, json_format.ParseError) as error:
         raise ModelError(
-            f"the comment on '{path}' fits nothing in the model", where=where, hint="remove this line"
+            f"the comment on '{path}' refers to nothing in the model", where=where, hint="remove this line"
         ) from error
 
 
 class _Rest:
-    """Takes out of a model what cannot be printed, or would not be read again, and keeps it as remarks."""
+    """Moves content of a model that cannot be printed and parsed back to remarks."""
 
     def __init__(self) -> None:
         self.remarks: list[str] = []
@@ -220,7 +220,7 @@ class _Rest:
         self._remark(path, _fields(part), taken)
 
     def _take_data(self, tensor: onnx.TensorProto, path: str) -> None:
-        """Leave a reference to nowhere in place of the data, so that no other reader takes them for zeros."""
+        """Replace the data by an invalid reference, so that no other reader takes them for zeros."""
         raw = ir.TensorProtoTensor(tensor).tobytes()
         bare = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
         bare.data_location = TensorProto.EXTERNAL
@@ -239,7 +239,7 @@ def _fields(message: Message) -> dict[str, Any]:
 
 
 def _is_plain(type_: onnx.TypeProto) -> bool:
-    """Tell whether a type has no denotation and names its elements, as the syntax demands."""
+    """Return whether a type has no denotation and names its elements, as the syntax requires."""
     if type_.denotation:
         return False
     kind = type_.WhichOneof("value")
@@ -252,7 +252,7 @@ def _is_plain(type_: onnx.TypeProto) -> bool:
 
 
 def _prints(tensor: onnx.TensorProto) -> bool:
-    """Tell whether the values of a tensor can be read back bit by bit from its text."""
+    """Return whether the elements of a tensor can be parsed back bit by bit from their text."""
     if tensor.data_location == TensorProto.EXTERNAL:
         return True
     if tensor.data_type not in _PRINTED_TYPES:

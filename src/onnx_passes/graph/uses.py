@@ -1,4 +1,4 @@
-"""Who uses a value."""
+"""Uses of values."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Collection
 import onnx_ir as ir
 
 _STATISTICS = (3, 4)
-"""The inputs of BatchNormalization that are the running mean and variance."""
+"""The indices of the running mean and variance of BatchNormalization."""
 
 
 def is_used_elsewhere(value: ir.Value) -> bool:
-    """Tell whether a value inside a match has other users than the one of the match."""
+    """Return whether a value inside a match has further uses."""
     return value.is_graph_output() or len(value.uses()) > 1
 
 
 def is_only_read_by(value: ir.Value, nodes: Collection[ir.Node]) -> bool:
-    """Tell whether neither a caller nor any other node reads a value."""
+    """Return whether a value is not an output, and only these nodes read it."""
     return not value.is_graph_output() and all(use.node in nodes for use in value.uses())
 
 
 def is_overwritten(value: ir.Value) -> bool:
-    """Tell whether ONNX Runtime writes where a value lies: what training updates stays in its place."""
+    """Return whether ONNX Runtime writes to the memory of a value, as training does for statistics."""
     return any(is_updated(use.node, use.idx) for use in value.uses())
 
 
 def is_updated(node: ir.Node, index: int) -> bool:
-    """Tell whether an input of a node are statistics that training updates."""
+    """Return whether an input of a node holds statistics that training updates."""
     training = (node.domain, node.op_type) == ("", "BatchNormalization") and node.attributes.get_int("training_mode", 0)
     return bool(training) and index in _STATISTICS

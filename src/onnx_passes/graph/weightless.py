@@ -1,4 +1,4 @@
-"""Serialise a model without its big weights, for tools of onnx that copy or cannot take them."""
+"""Serialise a model without its large weights, for onnx tools that would copy or cannot accept them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import onnx
 
 _SMALL = 1024
-"""Tensors of up to so many bytes are kept: shapes, axes and the like decide about types and shapes."""
+"""Tensors up to this number of bytes are kept: shapes, axes and similar constants determine types and shapes."""
 _SMALL_IN_SUBGRAPH = 1 << 20
 _PLACE = "weightless"
 
 
 def weightless(model: ir.Model) -> onnx.ModelProto:
-    """Serialise a model with big initializers as inputs instead; the model stays as it is."""
+    """Serialise a model with large initializers as inputs; the model itself is unchanged."""
     hidden = {value: stub(tensor, value.name or "", _PLACE, 0) for value, tensor in _big_initializers(model)}
     with standing_in(hidden):
         proto = ir.to_proto(model)
@@ -34,9 +34,9 @@ def weightless(model: ir.Model) -> onnx.ModelProto:
 
 
 def encode_weightless(model: ir.Model, *, without: Collection[str | None] = ()) -> bytes | None:
-    """Encode what ``weightless`` returns, but faster, and leave out some initializers.
+    """Encode the result of ``weightless``, but faster, and without some initializers.
 
-    Returns nothing if a subgraph holds big weights.
+    Returns None if a subgraph holds large weights.
     """
     if any(value.graph is not model.graph for value, _ in _big_initializers(model)):
         return None

@@ -1,7 +1,7 @@
-"""Refuse models that are not well formed, naming what is wrong, before they enter the IR.
+"""Refuse models that are not well formed, with the reason, before they enter the IR.
 
-onnx_ir drops sparse initializers and training information, reads a tensor without data as zeros, and makes up
-values for inputs that nothing defines. None of that may happen unnoticed.
+onnx_ir drops sparse initializers and training information, reads a tensor without data as zeros, and invents values
+for undefined inputs. None of that may go unnoticed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.attribute_kinds import KIND_NAMES, attribute_kinds
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.wire import tensor_nbytes
 
 if TYPE_CHECKING:
@@ -37,15 +38,15 @@ _ELEMENTS = {
 
 
 TEXTS = ("name", "producer_name", "producer_version", "domain", "doc_string")
-"""Fields of messages that nothing depends on: what is not UTF-8 in them is repaired."""
+"""Text fields without effect on the model: if they are not UTF-8, they are repaired."""
 
 _MOST_ELEMENTS = 2**60
-"""No array has as many elements: their bytes are counted in 63 bits."""
+"""No array has as many elements, as sizes in bytes have 63 bits."""
 
 
 @dataclasses.dataclass
 class Findings:
-    """What a walk over a well-formed model brought to light."""
+    """Findings of a walk over a well-formed model."""
 
     unsorted: bool = False
     overloaded: bool = False
@@ -55,11 +56,11 @@ class Findings:
     function_domains: list[dict[str, str]] = dataclasses.field(default_factory=list[dict[str, str]])
     """The same for each function of the model."""
     untyped: list[onnx.AttributeProto] = dataclasses.field(default_factory=list[onnx.AttributeProto])
-    """Attributes that do not say their type, as in models of IR version 1."""
+    """Attributes without a type, as in models of IR version 1."""
     garbled: list[Message] = dataclasses.field(default_factory=list["Message"])
-    """Messages whose name or documentation is not UTF-8: protobuf hands it out as bytes."""
+    """Messages with a name or documentation that is not UTF-8, which protobuf returns as bytes."""
     unordered: list[onnx.AttributeProto] = dataclasses.field(default_factory=list[onnx.AttributeProto])
-    """Axes of Squeeze and Unsqueeze that do not ascend."""
+    """Axes of Squeeze and Unsqueeze that are not ascending."""
     annotated: list[onnx.GraphProto] = dataclasses.field(default_factory=list[onnx.GraphProto])
     """Graphs with quantization annotations."""
     repeated: list[MutableSequence[onnx.NodeProto]] = dataclasses.field(
@@ -71,24 +72,19 @@ class Findings:
 def inspect(model: onnx.ModelProto, where: str, without_data: Collection[int] = ()) -> Findings:
     """Check the names, tensors and attributes of a model, its subgraphs and functions.
 
-    Raises ModelError for what cannot be represented or makes no sense; ``without_data`` are the positions of
-    initializers whose data are kept elsewhere.
+    Raises ModelError for content that cannot be represented or is invalid; ``without_data`` are the positions of
+    initializers whose data are stored elsewhere.
     """
     return _Inspector(where, set(without_data)).model(model)
 
 
 def node_label(node: onnx.NodeProto | ir.Node) -> str:
-    """Name a node for people, by its result if it has no name."""
+    """Return the name of a node for messages, or its result if it has no name."""
     if node.name:
         return f"node '{node.name}' ({node.op_type})"
     results = node.output if isinstance(node, onnx.NodeProto) else [v.name for v in node.outputs]
     result = next((name for name in results if name), None)
     return f"the {node.op_type} node" + (f" that yields '{result}'" if result else "")
-
-
-def is_constant_node(node: onnx.NodeProto) -> bool:
-    """Tell whether a node is a Constant of the default domain."""
-    return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
 
 
 class _Scope:
@@ -136,7 +132,7 @@ class _Inspector:
         raise ModelError(what.replace("\n", "\\n"), where=self._where, hint=hint)
 
     def _require_text(self, text: str | bytes, label: str) -> None:
-        """Refuse what is not UTF-8, which protobuf hands out as bytes."""
+        """Refuse text that is not UTF-8, which protobuf returns as bytes."""
         if isinstance(text, bytes):
             self._refuse(f"{label} is {text!r}, which is not UTF-8", "the file is corrupt")
 
@@ -177,7 +173,7 @@ class _Inspector:
                 self._require_text(entry.value, f"the annotation '{entry.key}' of '{annotation.tensor_name}'")
 
     def _require_possible(self, value: onnx.ValueInfoProto) -> None:
-        """Refuse an input that is larger than any array can be, even if one of its dimensions is zero."""
+        """Refuse an input that is larger than any array, even if one of its dimensions is zero."""
         sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         if math.prod(size for size in sizes if size > 0) >= _MOST_ELEMENTS:
             text = ",".join(map(str, sizes))
@@ -223,7 +219,7 @@ class _Inspector:
             scope.ready.update(node.output)
 
     def _results(self, nodes: Iterable[onnx.NodeProto], defined: set[str]) -> bool:
-        """Enter the results of nodes; returns whether a Constant node repeats another, which can be repaired."""
+        """Add the results of nodes; return whether a Constant node repeats another, which can be repaired."""
         constants: set[str] = set()
         repeats = False
         for node in nodes:
@@ -241,7 +237,7 @@ class _Inspector:
         return repeats
 
     def _late(self, name: str, node: onnx.NodeProto, scope: _Scope) -> None:
-        """Tell a name that is defined further down, or by an outer graph, from one that nothing defines."""
+        """Distinguish a name that is defined later, or by an outer graph, from an undefined one."""
         place: _Scope | None = scope
         while place is not None and name not in place.defined:
             place = place.outer
@@ -265,7 +261,7 @@ class _Inspector:
             )
 
     def _operator(self, node: onnx.NodeProto) -> Mapping[str, int]:
-        """Look at an operator that comes up first; returns the kinds of its attributes."""
+        """Check an operator on its first occurrence; return the kinds of its attributes."""
         domain, name = node.domain, node.op_type
         self._require_text(name, "the operator of a node")
         self._require_text(domain, f"the domain of operator '{name}'")
@@ -323,7 +319,7 @@ class _Inspector:
 
 
 def _count(dtype: ir.DataType, dims: tuple[int, ...]) -> int:
-    """Return how many elements the typed fields of a tensor hold: types of 2 and 4 bits are packed in bytes."""
+    """Return the number of elements in the typed fields of a tensor: types of 2 and 4 bits are packed in bytes."""
     if dtype != ir.DataType.STRING and dtype.bitwidth in (2, 4):
         return tensor_nbytes(dtype, dims)
     return math.prod(dims)

@@ -1,7 +1,7 @@
-"""Move big weights between a serialised model and memory without a detour through protobuf.
+"""Move large weights between a serialised model and memory without protobuf.
 
-Protobuf copies every tensor on parsing, again on each access, and twice more on serialising. Here the raw
-data of big initializers is cut out of the bytes before parsing and written in between on saving.
+Protobuf copies every tensor on parsing, again on each access, and twice more on serialising. Here the raw data of
+large initializers are cut out of the bytes before parsing, and inserted on saving.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 BIG = 4096
-"""Size in bytes from which on a tensor is worth a separate treatment."""
+"""Minimum size in bytes of tensors that are treated separately."""
 
 _WORTH_SPLITTING = 2**20
 
 PROTOBUF_LIMIT = 2**31 - 1
-"""Largest message that protobuf reads or writes."""
+"""Size of the largest message that protobuf reads or writes."""
 
 _MODEL_GRAPH, _GRAPH_INITIALIZER, _TENSOR_RAW_DATA = 7, 5, 9
 _ONE_BYTE = [bytes([value]) for value in range(0x80)]
@@ -33,7 +33,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class Weight(NamedTuple):
-    """Raw data of one initializer: bytes ``start`` to ``end`` of the serialised model."""
+    """The raw data of one initializer: bytes ``start`` to ``end`` of the serialised model."""
 
     position: int
     start: int
@@ -49,10 +49,10 @@ class _Field(NamedTuple):
 
 
 def split(data: memoryview) -> tuple[bytes | memoryview, list[Weight]]:
-    """Cut the raw data of big initializers out of a serialised model.
+    """Cut the raw data of large initializers out of a serialised model.
 
-    Returns a model that parses as usual, only without these data, and where to find them. Bytes that do not
-    look like a model come back untouched: saying what is wrong with them is left to the parser.
+    Returns a parsable model without these data, and their positions. Bytes that do not look like a model are returned
+    unchanged, as the parser reports errors.
     """
     if sys.byteorder != "little" or len(data) < _WORTH_SPLITTING:
         return data, []
@@ -74,9 +74,9 @@ def split(data: memoryview) -> tuple[bytes | memoryview, list[Weight]]:
 def read_weight(
     data: memoryview, weight: Weight, header: onnx.TensorProto, *, copy: bool = True
 ) -> ir.TensorProtocol | None:
-    """Copy one weight into an aligned array of its own; ``None`` if its size does not fit its type and shape.
+    """Copy one weight into an aligned array; ``None`` if its size does not match its type and shape.
 
-    Without ``copy`` it stays where it lies.
+    Without ``copy`` it stays in place.
     """
     raw = np.frombuffer(data, np.uint8, weight.end - weight.start, weight.start)
     if copy:
@@ -87,7 +87,7 @@ def read_weight(
 
 
 def copy_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[int, ir.TensorProtocol | None]]:
-    """Copy a model, big initializers not into the proto but, as by :func:`read_weight`, into arrays."""
+    """Copy a model, with large initializers not in the proto but in arrays, as by :func:`read_weight`."""
     copy = onnx.ModelProto()
     weights: dict[int, ir.TensorProtocol | None] = {}
     _copy_fields(model, copy, but="graph")
@@ -103,7 +103,7 @@ def copy_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[int, ir.Te
 
 
 def _is_repeated(field: Any) -> bool:
-    # Protobuf before 6.30 tells it by a label alone, which newer versions have not.
+    # Before protobuf 6.30 only the label tells, which newer versions lack.
     return bool(field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED)
 
 
@@ -143,17 +143,17 @@ def tensor_nbytes(dtype: ir.DataType, dims: tuple[int, ...]) -> int:
 
 
 def tensor_data(tensor: ir.TensorProtocol) -> memoryview | bytes:
-    """Return the little-endian bytes of a tensor, without a copy where memory already holds them so."""
+    """Return the little-endian bytes of a tensor, without a copy if memory already holds them."""
     if tensor.dtype.bitwidth < 8 or sys.byteorder != "little":
         return tensor.tobytes()
     return np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data
 
 
 class Stream:
-    """A serialised model with weights to be written in place, of which the size is known beforehand."""
+    """A serialised model with weights to be written in place, whose size is known beforehand."""
 
     def __init__(self, skeleton: onnx.ModelProto, weights: Mapping[int, ir.TensorProtocol]) -> None:
-        """Take over ``skeleton`` and give it the data of the initializers at the indices of ``weights``."""
+        """Take over ``skeleton``, with the data of the initializers at the indices of ``weights``."""
         initializers: list[tuple[bytes, ir.TensorProtocol | None]] = []
         for index, proto in enumerate(skeleton.graph.initializer):
             tensor = weights.get(index)
@@ -176,7 +176,7 @@ class Stream:
         self.nbytes = len(self._start) - len(graph) + length
 
     def write(self, file: BinaryIO, after: Callable[[ir.TensorProtocol], object] = id) -> None:
-        """Write the model, one tensor in memory at a time; ``after`` each that was written by itself, do this."""
+        """Write the model, one tensor in memory at a time; call ``after`` for each separately written tensor."""
         file.write(self._start)
         for head, tensor in self._heads:
             file.write(head)
@@ -243,7 +243,7 @@ def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """Encode an unsigned number, seven bits a byte."""
+    """Encode an unsigned number with seven bits per byte."""
     if value <= 0x7F:
         return _ONE_BYTE[value]
     out = bytearray()
@@ -255,5 +255,5 @@ def varint(value: int) -> bytes:
 
 
 def tag(number: int) -> bytes:
-    """Encode the start of a field of text, bytes or a message."""
+    """Encode the tag of a field with text, bytes or a message."""
     return varint(number << 3 | _BYTES)

@@ -1,4 +1,4 @@
-"""A number that tells whether anything that is computed has changed, within one run and quickly."""
+"""A number that detects changes of the computation, within one run and quickly."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from onnx_passes.core.walk import all_graphs, all_nodes
 
 
 def wiring(model: ir.Model) -> int:
-    """Return a number that changes with nodes, attributes, wiring, interface or initializers; objects are compared.
+    """Return a number that changes with nodes, attributes, wiring, interface or initializers, by object identity.
 
-    A digest of contents would cost ten times as much. The order of nodes, types, shapes and metadata are left out.
+    A digest of contents would cost ten times as much. The order of nodes, types, shapes and metadata are ignored.
     """
     total = hash(tuple(model.functions))
     for container in (model.graph, *model.functions.values()):

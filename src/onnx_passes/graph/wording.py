@@ -1,4 +1,4 @@
-"""Name parts of a model in words, and say in words how two of them differ."""
+"""Describe parts of a model, and the differences between two parts, for messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def name_of(node: ir.Node) -> str:
 
 
 def describe(value: ir.Value | None) -> str:
-    """Say what a value is: the output of a node, an input, an initializer."""
+    """Describe a value: the output of a node, an input, an initializer."""
     if value is None:
         return "nothing"
     producer = value.producer()
@@ -99,7 +99,7 @@ def tensor_text(tensor: ir.TensorProtocol) -> str:
 
 
 def operator_difference(a: ir.Node, b: ir.Node) -> str | None:
-    """Say how operators or the outputs asked for differ, if they do."""
+    """Describe the difference of the operators or used outputs of two nodes; None if there is none."""
     if operator(a) != operator(b):
         return f"{name_of(a)} vs {name_of(b)}"
     if present_outputs(a) != present_outputs(b):
@@ -116,7 +116,7 @@ def _outputs_text(node: ir.Node) -> str:
 def attribute_differences(
     a: ir.Node | ir.Function, b: ir.Node | ir.Function, contents: Contents, sign: str = "vs"
 ) -> dict[str, str]:
-    """Say for each attribute in which two nodes or functions differ how it does."""
+    """Describe the difference of each attribute in which two nodes or functions differ."""
     return {
         name: _attribute_difference(a.attributes.get(name), b.attributes.get(name), sign)
         for name in sorted({*a.attributes, *b.attributes})
@@ -140,7 +140,7 @@ def _attribute_difference(a: ir.Attr | None, b: ir.Attr | None, sign: str) -> st
 
 
 def tensor_difference(a: ir.TensorProtocol | None, b: ir.TensorProtocol | None, sign: str = "vs") -> str:
-    """Say how two tensors differ: type, shape, or the first element that is not the same."""
+    """Describe the difference of two tensors: type, shape, or the first different element."""
     if a is None or b is None:
         texts = ("no value" if tensor is None else tensor_text(tensor) for tensor in (a, b))
         return f" {sign} ".join(texts)
@@ -172,7 +172,7 @@ def _flat(tensor: ir.TensorProtocol) -> np.ndarray[Any, Any]:
 
 
 def _bits(elements: np.ndarray[Any, Any], dtype: ir.DataType) -> np.ndarray[Any, Any]:
-    """Make elements comparable by their bits, so that NaN equals NaN and 0.0 differs from -0.0."""
+    """Return elements as comparable bits, so that NaN equals NaN and 0.0 differs from -0.0."""
     if dtype == ir.DataType.STRING:
         return elements
     if dtype.bitwidth < 8:

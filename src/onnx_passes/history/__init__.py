@@ -1,1 +1,1 @@
-"""What a run did to a model: versions of nodes and values, and the events that brought and took them."""
+"""The history of a run: versions of nodes and values, and the events that added and removed them."""

@@ -1,4 +1,4 @@
-"""The difference of two models as a recording of one step, told by what their nodes compute and not by names."""
+"""The difference of two models as a recording of one step, by the computations of nodes and not by names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_passes.history.versions import Changes, NodeVersion
 
 
 def compare(before: ir.Model, after: ir.Model, text: str = "comparison") -> Recording:
-    """Record the way from one model to another as one step."""
+    """Record the change from one model to another as one step."""
     sizes = measure(before), measure(after)
     step = StepRecord(1, "comparison", text, "", status=Status.DONE, modified=True)
     step.nodes_before, step.nodes_after = sizes[0].nodes, sizes[1].nodes
@@ -43,7 +43,7 @@ def _stand_for(live: Live, old: ir.Node, new: ir.Node, *, is_changed: bool) -> N
 
 
 def _forgive_names(changes: Changes, changed: set[NodeVersion]) -> None:
-    """Take nodes that only have other names for such that only got other inputs: they still do the same."""
+    """Treat nodes that were only renamed as nodes with other inputs, as their computation is the same."""
     renamed = {
         old: new
         for new, old in changes.links

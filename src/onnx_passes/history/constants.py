@@ -1,4 +1,4 @@
-"""Constants in a few numbers, taken while their tensors are there: no tensor is kept for a record of a run."""
+"""Summaries of constants, made while their tensors exist: a record of a run keeps no tensors."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Number = float | int
 Array = np.ndarray[Any, Any]
 
 _FEW = 16
-"""Elements up to which all of them are kept."""
+"""Largest number of elements that are all kept."""
 _SAMPLE = 4096
-"""Elements beyond which only every n-th is looked at."""
+"""Number of elements beyond which only every n-th is read."""
 _BINS = 24
 _PLAIN = "biuf"
-"""Kinds of numpy's own element types that can be sorted and counted."""
+"""Kinds of numpy element types that can be sorted and counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """What a tensor holds: all elements of a small one, otherwise bounds and a histogram.
+    """The content of a tensor: all elements of a small one, otherwise bounds and a histogram.
 
-    ``sample`` is how many elements were looked at if those were not all.
+    ``sample`` is the number of inspected elements if these were not all.
     """
 
     type: ir.DataType
@@ -48,7 +48,7 @@ class Constant:
         return f"{type_name(self.type)}[{shape}]" + (f"({', '.join(map(str, self.values))})" if self.values else "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
+        """Return plain data, without empty entries."""
         data: dict[str, Any] = {"bytes": self.bytes}
         if self.values:
             return {**data, **_listed(self.values)}
@@ -63,13 +63,13 @@ class Constant:
 
 
 class Constants:
-    """Describes every tensor object once, for as long as it lives."""
+    """Summaries of tensor objects, computed once while the object exists."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], Constant]] = {}
 
     def of(self, tensor: ir.TensorProtocol) -> Constant:
-        """Describe a tensor."""
+        """Return the summary of a tensor."""
         key = id(tensor)
         known = self._known.get(key)
         if known is not None:
@@ -78,20 +78,20 @@ class Constants:
         try:
             self._known[key] = weakref.ref(tensor, lambda _: self._known.pop(key, None)), found
         except TypeError:
-            # Tensors of others may not allow weak references: they are described every time.
+            # Foreign tensors may not allow weak references: they are summarized every time.
             return found
         return found
 
 
 def summarize(tensor: ir.TensorProtocol) -> Constant:
-    """Describe a tensor; only a sample of a large one is looked at."""
+    """Summarize a tensor; only a sample of a large one is read."""
     dtype = tensor.dtype
     try:
         array = cast(Array, tensor.numpy())
     except (OSError, ValueError):
-        # The file with its data is missing; the run itself will tell if that matters.
+        # The file with its data is missing; the run itself will report that if it matters.
         return Constant(dtype, tuple(tensor.shape), tensor.nbytes)
-    # The array knows its size, a tensor works it out every time; but elements that are packed take more in an array.
+    # The array stores its size, a tensor computes it each time; but packed elements take more space in an array.
     is_plain = array.dtype.kind in _PLAIN
     head = dtype, array.shape, array.nbytes if is_plain else tensor.nbytes
     if array.size <= _FEW:
@@ -104,12 +104,12 @@ def summarize(tensor: ir.TensorProtocol) -> Constant:
 
 
 def type_name(dtype: ir.DataType) -> str:
-    """Name an element type as numpy does."""
+    """Return the numpy name of an element type."""
     return "string" if dtype is ir.DataType.STRING else str(dtype.numpy())
 
 
 def _sampled(array: Array) -> Array:
-    # An odd stride does not always meet the same channel.
+    # An odd stride does not always hit the same channel.
     return array[:: array.size // _SAMPLE | 1] if array.size > _SAMPLE else array
 
 
@@ -122,7 +122,7 @@ def _value(item: object) -> Number | str:
 
 
 def _number(item: Any) -> Number | str:
-    """Read an element of a type that numpy has no name for."""
+    """Convert an element of a type without a numpy name."""
     try:
         return float(item)
     except (TypeError, ValueError):

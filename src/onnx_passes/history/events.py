@@ -1,4 +1,4 @@
-"""Events of a run: what replaced what, and the story that they tell of one node."""
+"""Events of a run: replacements, and the history of one node."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _Index = dict[Item, list[Item]]
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """What one rule application, or one pass beside its applications, did to nodes and values.
+    """The effect of one rule application, or of one pass outside of its applications, on nodes and values.
 
-    What a rule application adds comes from all that it matched, of any other pass only what is linked.
+    Nodes added by a rule application come from all matched ones, those of any other pass only from linked ones.
     """
 
     step: int
@@ -35,12 +35,12 @@ class Event:
         if self.application:
             what = f"application {self.application} of {self.rule}, {self.source} ({what})"
         if not self.replacements:
-            return f"{what}: {items_text(self.matched)}, which nobody uses any more"
+            return f"{what}: {items_text(self.matched)}, which are unused"
         return f"{what}: {items_text(self.matched)} → {items_text(self.replacements)}"
 
     @property
     def added(self) -> tuple[Item, ...]:
-        """Return nodes, initializers and inputs that are there since, also under another name."""
+        """Return the nodes, initializers and inputs that the event added or renamed."""
         pairs = self.changes.values
         values = (
             new for old, new in pairs if new is not None and new.is_source and (old is None or old.name != new.name)
@@ -49,7 +49,7 @@ class Event:
 
     @property
     def removed(self) -> tuple[Item, ...]:
-        """Return nodes, initializers and inputs that are gone since, or have another name."""
+        """Return the nodes, initializers and inputs that the event removed or renamed."""
         pairs = self.changes.values
         values = (
             old for old, new in pairs if old is not None and old.is_source and (new is None or old.name != new.name)
@@ -58,19 +58,19 @@ class Event:
 
     @property
     def replacements(self) -> tuple[Item, ...]:
-        """Return what is there instead: all that is new, and what took the place of something that is gone."""
+        """Return the replacements: all new items, and existing ones that replaced removed ones."""
         return tuple(dict.fromkeys((*self.added, *(heir for heir, _ in self.changes.heirs))))
 
     def parents(self, item: Item) -> Sequence[Item]:
-        """List what an item that the event brought was made of."""
+        """Return the items from which an item of the event was made."""
         return self._made_of.get(item) or (self.matched if self.application else ())
 
     def children(self, item: Item) -> Sequence[Item]:
-        """List what took the place of an item that the event removed."""
+        """Return the items that replaced an item removed by the event."""
         return self._became.get(item) or (self.replacements if self.application else ())
 
     def about(self, item: Item) -> Event:
-        """Narrow what a pass did all over the model down to one item."""
+        """Narrow the changes of a pass all over the model to one item."""
         if self.application:
             return self
         old, new = self._made_of.get(item, []), self._became.get(item, [])
@@ -118,11 +118,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Ancestry(Displayed):
-    """The story of one node or value.
+    """The history of one node or value.
 
-    ``events`` are those that it came from, the latest first, ``origins`` the nodes of the original model that they
-    started from. Of something that is gone, ``fate`` are the events that removed it and what replaced it, and
-    ``successors`` what stands for it in the result.
+    ``events`` led to it, the latest first, and ``origins`` are the nodes of the original model from which they started.
+    For a removed item, ``fate`` are the events that removed it and its replacements, and ``successors`` its
+    replacements in the result.
     """
 
     name: str

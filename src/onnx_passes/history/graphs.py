@@ -1,4 +1,4 @@
-"""The graphs of a model, by number: the main one, functions, and those that nodes hold."""
+"""The graphs of a model by number: the main one, functions, and subgraphs of nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
 
 @dataclass(slots=True, eq=False)
 class LiveGraph:
-    """A graph that is there, with its nodes if it is not the main one, and where it is."""
+    """Existing graph, with its nodes if it is not the main one, and its place."""
 
     version: GraphVersion
     path: tuple[object, ...]
@@ -24,7 +24,7 @@ class LiveGraph:
 
 
 class Graphs:
-    """Knows every graph object that is there, and numbers all that ever were."""
+    """Registry of all existing graph objects, with numbers for all graphs that ever existed."""
 
     def __init__(self) -> None:
         self.versions: list[GraphVersion] = []
@@ -46,7 +46,7 @@ class Graphs:
             yield function.graph, self._number(function.graph, ("function", identifier), GraphVersion(0, name))
 
     def nested(self, node: ir.Node, number: int) -> Iterator[tuple[str, ir.Graph, int]]:
-        """Yield the graphs that a node holds, with their numbers."""
+        """Yield the subgraphs of a node, with their numbers."""
         holder = next((value.name for value in node.outputs if value.name), node.name) or ""
         for attribute in node.attributes.data.values():
             if attribute.type is _GRAPH and not attribute.is_ref():
@@ -65,16 +65,16 @@ class Graphs:
         return self._numbered[number].nodes
 
     def keep(self, present: Container[ir.Graph]) -> None:
-        """Forget the graphs that are not there any more."""
+        """Remove the graphs that no longer exist."""
         self._known = {graph: known for graph, known in self._known.items() if graph in present}
 
     def drop(self, number: int) -> list[ir.Node]:
-        """Forget a graph whose node is gone, and return the nodes that were in it."""
+        """Remove a graph whose node is gone, and return its nodes."""
         self._known = {graph: known for graph, known in self._known.items() if known.version.number != number}
         return list(self._numbered[number].nodes)
 
     def _number(self, graph: ir.Graph, path: tuple[object, ...], new: GraphVersion) -> int:
-        """Return the number of a graph; one that takes the place of another has its number."""
+        """Return the number of a graph; a replacement keeps the number."""
         known = self._known.get(graph)
         if known is None:
             number = self._paths.get(path)

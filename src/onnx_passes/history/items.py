@@ -1,4 +1,4 @@
-"""Nodes and constants by name: what a record of a run may keep without keeping any tensor alive."""
+"""Nodes and constants by name, for records of a run, which must not keep tensors alive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VALUES = ("initializer", "graph input")
 
 @dataclass(slots=True, eq=False)
 class Item:
-    """A node; or an initializer or a graph input, as if a node computed it."""
+    """Node; or an initializer or a graph input in the form of a node."""
 
     op: str
     name: str
@@ -30,7 +30,7 @@ class Item:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that stand for this item: those of its results, then its own."""
+        """Return the names of the item: those of its results, then its own."""
         return tuple(dict.fromkeys(name for name in (*self.outputs, self.name) if name))
 
     def to_json(self) -> dict[str, Any]:
@@ -39,17 +39,17 @@ class Item:
 
 
 def input_names(node: ir.Node) -> tuple[str, ...]:
-    """Name the inputs of a node; one that is left out has no name."""
+    """Return the names of the inputs of a node; empty for a missing one."""
     return tuple(["" if value is None else value.name or "?" for value in node.inputs])
 
 
 def output_names(node: ir.Node) -> tuple[str, ...]:
-    """Name the results of a node."""
+    """Return the names of the results of a node."""
     return tuple([value.name or "" for value in node.outputs])
 
 
 def item_of(node: ir.Node) -> Item:
-    """Describe a node as it is now."""
+    """Return the current description of a node."""
     return Item(operator_name(node), node.name or "", input_names(node), output_names(node))
 
 
@@ -63,13 +63,13 @@ def item_of_value(value: ir.Value) -> Item:
 
 
 def items_text(items: Iterable[Item]) -> str:
-    """Write items in one line."""
+    """Format items on one line."""
     return ", ".join(map(str, items)) or "nothing"
 
 
 @dataclass(frozen=True)
 class Applied:
-    """One application of a rule: its number in the run, where, what it matched and what it put there."""
+    """One application of a rule: its number in the run, its location, and the matched and added items."""
 
     number: int
     step: int
@@ -80,10 +80,10 @@ class Applied:
 
 
 def matched_items(application: Application) -> tuple[Item, ...]:
-    """Describe what an application is about to replace."""
+    """Return the items that an application is about to replace."""
     return tuple(map(item_of, application.matched))
 
 
 def added_items(application: Application) -> tuple[Item, ...]:
-    """Describe what an application has put into the graph."""
+    """Return the items that an application added to the graph."""
     return (*map(item_of, application.added), *map(item_of_value, application.initializers))

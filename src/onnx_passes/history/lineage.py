@@ -1,4 +1,4 @@
-"""Lineage: which rule applications and passes a node of the result came from, and where a lost one went."""
+"""Lineage: the rule applications and passes that made a node of the result, or removed one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_passes.history.items import Item
 
 
 class Lineage:
-    """Follows items through the events of a run; each came with one event at most, and went with one."""
+    """Follows items through the events of a run; each was added by at most one event, and removed by at most one."""
 
     def __init__(self, events: Sequence[Event], original: Mapping[str, Item], result: Mapping[str, Item]) -> None:
         self._events = events
@@ -32,7 +32,7 @@ class Lineage:
                     self._before[new], self._after[old] = old, new
 
     def of(self, name: str) -> Ancestry:
-        """Tell where a node or value came from, or where it went; named by itself or by one of its outputs."""
+        """Return the origin of a node or value, or its fate; named by itself or by one of its outputs."""
         if name in self._result:
             item = self._result[name]
             return Ancestry(name, item, True, *self._back(item))
@@ -40,7 +40,7 @@ class Lineage:
             item = self._gone[name]
             return Ancestry(name, item, False, *self._back(item), *self._forth(item))
         raise UsageError(
-            f"neither the model nor any step of the run knows '{name}'",
+            f"neither the model nor any step of the run has '{name}'",
             hint=did_you_mean(name, {*self._original, *self._result, *self._gone}) or "name a node or a value",
         )
 
@@ -63,7 +63,7 @@ class Lineage:
         return tuple(events[number] for number in sorted(events, reverse=True)), tuple(origins)
 
     def _forth(self, item: Item) -> tuple[tuple[Event, ...], tuple[Item, ...]]:
-        """Follow what replaced an item, to what is in the result."""
+        """Follow the replacements of an item to those in the result."""
         events: dict[int, Event] = {}
         successors: dict[Item, None] = {}
         waiting, seen = deque([item]), set[Item]()

@@ -1,4 +1,4 @@
-"""The model as it is now, in versions: what changed since the last look, in proportion to what changed."""
+"""The current model in versions: changes since the last visit, at a cost proportional to the changes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.walk import holds_graphs
 from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.tensor_types import DATATYPE
 from onnx_passes.graph.wording import operator_name, type_text
 from onnx_passes.history.constants import Constant, Constants
@@ -31,7 +32,7 @@ _GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
 class Live:
     """Versions of all nodes and values of a model.
 
-    ``look`` goes over the whole model, ``touch`` over the surroundings of a rewrite; both return what changed.
+    ``look`` visits the whole model, ``touch`` the surroundings of a rewrite; both return the changes.
     """
 
     def __init__(self) -> None:
@@ -44,11 +45,11 @@ class Live:
 
     @property
     def graphs(self) -> list[GraphVersion]:
-        """Return the graphs that are or were there."""
+        """Return all graphs, including removed ones."""
         return self._graphs.versions
 
     def look(self, model: ir.Model) -> Changes:
-        """Go over a whole model; one that was built anew is followed by what its parts look like."""
+        """Visit a whole model; a rebuilt one is matched by the descriptions of its parts."""
         seen, present = Seen(), Present()
         for graph, number in self._graphs.roots(model):
             self._see(graph, number, seen, present)
@@ -65,9 +66,9 @@ class Live:
     def touch(
         self, nodes: Iterable[ir.Node], users: Iterable[ir.Node], values: Iterable[ir.Value], graph: ir.Graph | None
     ) -> Changes:
-        """Look at nodes, at what went with those that are gone, and at some values.
+        """Visit nodes, the remains of removed ones, and some values.
 
-        Of ``users`` only the inputs may have changed; of a graph, what it takes and gives.
+        Only the inputs of ``users`` may have changed; of a graph, its inputs and outputs.
         """
         seen = Seen()
         self._meet_all(nodes, seen)
@@ -91,7 +92,7 @@ class Live:
         return self._settle(seen)
 
     def stand_for(self, old: ir.Node, new: ir.Node, *, is_same: bool) -> None:
-        """Let a node of another model stand for one of this; unless it is the same, the next look compares them."""
+        """Map a node of another model to one of this; unless they are equal, the next visit compares them."""
         known = self.nodes[old]
         self._forget(old, known.version)
         self._keep(new, known.version)
@@ -106,11 +107,11 @@ class Live:
         return self.values.get(thing)
 
     def source(self, value: ir.Value) -> Item | None:
-        """Return the version of what computes a value, or of itself if no node does."""
+        """Return the version of the producer of a value, or of the value if it has none."""
         return self.version(value.producer() or value)
 
     def _see(self, graph: ir.Graph, number: int, seen: Seen, present: Present) -> None:
-        """Compare all that is in a graph with what was there."""
+        """Compare the contents of a graph with the last visit."""
         present.graphs.add(graph)
         known_nodes, add_node, add_value = self.nodes, present.nodes.add, present.values.add
         for value in (*graph.inputs, *graph.initializers.values()):
@@ -133,7 +134,7 @@ class Live:
         self._see_interface(graph, seen)
 
     def _see_interface(self, graph: ir.Graph, seen: Seen) -> None:
-        """Notice other inputs or outputs of a graph."""
+        """Record changed inputs or outputs of a graph."""
         known = self._graphs[graph]
         inputs, outputs = graph.inputs, tuple(graph.outputs)
         if known.outputs and not same_objects(known.outputs, outputs):
@@ -147,7 +148,7 @@ class Live:
             seen.interfaces.append(Interface(known.version.number, *interface))
 
     def _constant(self, value: ir.Value) -> Constant | None:
-        """Describe what an initializer, or the result of a Constant node, holds."""
+        """Return the description of the content of an initializer, or of the result of a Constant node."""
         producer = value.producer()
         if producer is None:
             tensor = value.const_value
@@ -157,7 +158,7 @@ class Live:
         return None if tensor is None else self._constants.of(tensor)
 
     def _compare(self, value: ir.Value, number: int, seen: Seen) -> None:
-        """Notice what is to be said of a value and was not said before."""
+        """Record changes of a value's description."""
         kind, shape, is_initializer = value.type, value.shape, value.is_initializer()
         producer = value.producer()
         # A plain tuple is made much faster than a description, which few values need.
@@ -171,12 +172,12 @@ class Live:
             else "output"
             if value.is_graph_output()
             else "",
-            # A check by isinstance looks at every member of the protocol each time.
+            # A check by isinstance tests every member of the protocol each time.
             kind.dtype if type(kind) is ir.TensorType else None if kind is None else type_text(kind),
             None if shape is None else shape.dims,
-            # Asking for annotations where there are none makes a store for every value of a large graph.
+            # Reading missing annotations would create a store for every value of a large graph.
             "" if value._metadata is None else annotations.get(value).get(DATATYPE, ""),  # pyright: ignore[reportPrivateUsage]
-            self._constant(value) if is_initializer or (producer and producer.op_type == "Constant") else None,
+            self._constant(value) if is_initializer or (producer and is_constant_node(producer)) else None,
         )
         version = self.values.get(value)
         if version is None or version.description != found:
@@ -191,7 +192,7 @@ class Live:
                 waiting.extend(self._meet(node, seen))
 
     def _meet(self, node: ir.Node, seen: Seen) -> Iterator[ir.Node]:
-        """Look at a node; yields what has to be looked at with it."""
+        """Visit a node; yield the nodes that must be visited with it."""
         known, graph = self.nodes.get(node), node.graph
         if graph is None or graph not in self._graphs:
             if known is not None:
@@ -213,7 +214,7 @@ class Live:
                 yield from inner
 
     def _leave(self, node: ir.Node, known: KnownNode, seen: Seen) -> Iterator[ir.Node]:
-        """Let go of a node; yields what it was computed from, which may have gone with it."""
+        """Record the removal of a node; yield its producers, which may be removed with it."""
         seen.gone[node] = known
         for value in known.outputs:
             version = self.values.get(value)
@@ -238,7 +239,7 @@ class Live:
             seen.lost[value] = version
 
     def _follow_rebuilt(self, seen: Seen) -> None:
-        """Take nodes and values that look just like ones that are gone as the same."""
+        """Identify new nodes and values with removed ones of equal description."""
         if seen.lost:
             named = {version.description[:2]: value for value, version in seen.lost.items()}
             for value, description in list(seen.values.items()):
@@ -257,12 +258,12 @@ class Live:
                     version = seen.gone.pop(old).version
                     self._forget(old, version)
                     self._keep(node, version)
-                    # They read the same; those of the node that is gone would keep it, and its tensors, alive.
+                    # Equal values; those of the removed node would keep it, and its tensors, alive.
                     version.attributes = new.attributes
                     del seen.fresh[node]
 
     def _settle(self, seen: Seen) -> Changes:
-        """Give what is new or other than before a version, and say what became of what."""
+        """Create versions of new and changed items, and link them with the old ones."""
         changes, renamed = Changes(interfaces=seen.interfaces), list[ir.Value]()
         for value, version in seen.lost.items():
             changes.values.append((version, None))
@@ -287,7 +288,7 @@ class Live:
         return changes
 
     def _alter_around(self, value: ir.Value, seen: Seen) -> None:
-        """Let those that compute or use a value which got another name have other texts."""
+        """Record the changed texts of the producer and consumers of a renamed value."""
         producer = value.producer()
         for node in (*(() if producer is None else (producer,)), *(use.node for use in value.uses())):
             known = self.nodes.get(node)
@@ -321,7 +322,7 @@ class Live:
             changes.links.append((new, old))
 
     def _link(self, seen: Seen, changes: Changes) -> None:
-        """Say what took the place of what is gone: what has its name, or is used where it was."""
+        """Link removed items with their replacements: those of the same name, or used in their place."""
         gone: dict[ir.Node | ir.Value, Item] = {node: known.version for node, known in seen.gone.items()}
         gone.update((value, version) for value, version in seen.lost.items() if version.is_source)
         if not gone:

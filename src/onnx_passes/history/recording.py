@@ -1,4 +1,4 @@
-"""Recording: an instrument that notes what every rewrite and every pass did to nodes and values."""
+"""Recording: an instrument that records the effects of every rewrite and every pass on nodes and values."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from onnx_passes.history.versions import Changes, GraphVersion, Interface, NodeV
 
 @dataclass(frozen=True)
 class State:
-    """The model at one moment: its nodes and values, and what its graphs take and give."""
+    """The model at one moment: its nodes and values, and the inputs and outputs of its graphs."""
 
     nodes: tuple[NodeVersion, ...] = ()
     values: tuple[ValueVersion, ...] = ()
     interfaces: tuple[Interface, ...] = ()
 
     def by_name(self) -> dict[str, Item]:
-        """Map names to nodes, initializers and inputs; a name of a node goes before the same name of a value."""
+        """Map names to nodes, initializers and inputs; names of nodes have precedence over those of values."""
         things: list[Item] = [*(value for value in self.values if value.is_source), *self.nodes]
         values = {name: item for item in things for name in item.outputs if name}
         return values | {item.name: item for item in things if item.name}
 
 
 class Recording(Instrument):
-    """What a run did to a model, event by event; it keeps names and numbers, and no part of the model alive.
+    """The history of a run, event by event; it keeps names and numbers, and no part of the model alive.
 
-    Put it last among the instruments: what one before it finds wrong with a rewrite is recorded then.
+    It must be the last instrument, so that errors of others about a rewrite are recorded before it.
     """
 
     def __init__(self) -> None:
@@ -63,11 +63,11 @@ class Recording(Instrument):
 
     @property
     def final(self) -> State:
-        """Return what the run ended with."""
+        """Return the state at the end of the run."""
         return self.state()
 
     def state(self, step: int | None = None) -> State:
-        """Return the model after a step with all steps inside it, after the whole run, or, with 0, as it came."""
+        """Return the model after a step with all its inner steps, after the whole run, or, with 0, the original."""
         last = None if step is None else self._last(step)
         nodes, values = dict.fromkeys(self.original.nodes), dict.fromkeys(self.original.values)
         interfaces = {interface.graph: interface for interface in self.original.interfaces}
@@ -78,7 +78,7 @@ class Recording(Instrument):
         return State(tuple(nodes), tuple(values), tuple(interfaces.values()))
 
     def _last(self, number: int) -> int:
-        """Return the number of the last step that belongs to a step."""
+        """Return the number of the last nested step of a step."""
         if self.run is None or not 0 < number <= len(self.run.steps):
             return number
         steps = self.run.steps[number - 1 :]
@@ -86,7 +86,7 @@ class Recording(Instrument):
         return number + sum(1 for _ in inner)
 
     def of(self, place: Place) -> Ancestry:
-        """Tell where a node or value came from, or where it went; named by itself or by one of its outputs."""
+        """Return the origin of a node or value, or its fate; named by itself or by one of its outputs."""
         return self._lineage.of(place_name(place))
 
     @cached_property
@@ -94,11 +94,11 @@ class Recording(Instrument):
         return Lineage(self.events, self.original.by_name(), self.final.by_name())
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Describe the model as it comes."""
+        """Record the original model."""
         self._live = self.begin(run, model)
 
     def begin(self, run: RunRecord, model: ir.Model) -> Live:
-        """Describe a model, and return what notices its changes."""
+        """Record a model, and return the tracker of its changes."""
         self._begin()
         self.run, live = run, Live()
         found = live.look(model)
@@ -111,34 +111,34 @@ class Recording(Instrument):
         return live
 
     def after_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Note what instruments did to the model at the end, and let go of it."""
+        """Record the changes of instruments at the end, and release the model."""
         if self._live is not None and self._step is not None:
             self.note(self._step, self._live.look(model))
         self._live = None
 
     def pipeline_failed(self, run: RunRecord, model: ir.Model, error: BaseException) -> None:
-        """Note what is left of a failed run, and why it failed."""
+        """Record the state of a failed run, and the error."""
         self.failure = describe_failure(error)
         self.after_pipeline(run, model)
         self._users.clear()
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Note the step."""
+        """Record the step."""
         if not record.has_children:
             self._step = record
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Note what a pass did that none of its rewrites explains."""
+        """Record the changes of a pass outside of its rewrites."""
         if self._live is not None and record.modified and not record.has_children:
             self.note(record, self._live.look(model))
 
     def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
-        """Note what a pass did before it failed."""
+        """Record the changes of a pass before it failed."""
         if self._live is not None and not record.has_children:
             self.note(record, self._live.look(model))
 
     def before_rewrite(self, application: Application) -> None:
-        """Note what is about to be replaced, and who uses it."""
+        """Record the nodes to be replaced, and their consumers."""
         live = self._live
         if live is None:
             return
@@ -146,7 +146,7 @@ class Recording(Instrument):
         self._matched = tuple(version for node in application.matched if (version := live.version(node)) is not None)
 
     def after_rewrite(self, application: Application) -> None:
-        """Note a rewrite."""
+        """Record a rewrite."""
         live, users, matched = self._live, self._users, self._matched
         self._users, self._matched = [], ()
         if live is None:
@@ -176,7 +176,7 @@ class Recording(Instrument):
         self.events.append(Event(step.number, step.text, matched, changes, *rule, at))
 
     def note(self, record: StepRecord, changes: Changes) -> None:
-        """Add what a step did, if it did anything."""
+        """Add the changes of a step, if any."""
         if changes:
             self.events.append(Event(record.number, record.text, tuple(changes.removed), changes))
 
@@ -187,7 +187,7 @@ def fold(
     values: dict[ValueVersion, None],
     interfaces: dict[int, Interface],
 ) -> None:
-    """Take a state from before a change to after it."""
+    """Apply a change to a state."""
     for old in (*changes.removed, *(old for old, _ in changes.rewired)):
         del nodes[old]
     nodes.update(dict.fromkeys((*changes.added, *(new for _, new in changes.rewired))))

@@ -1,4 +1,4 @@
-"""What a look at a model finds: nodes and values that are new, other than before, or gone."""
+"""The findings of a visit of a model: new, changed and removed nodes and values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import onnx_ir as ir
 from onnx_passes.history.versions import Description, Interface, NodeVersion, ValueVersion
 
 _SCOPES = ("namespace", "pkg.torch.onnx.name_scopes")
-"""Where exporters write which module of the network a node belongs to."""
+"""Metadata in which exporters store the module of a node."""
 
 
 @dataclass(slots=True, eq=False)
 class KnownNode:
-    """A node that is there: its version, and the objects by which a change is noticed without comparing texts."""
+    """Existing node: its version, and the objects whose identity shows changes without comparing texts."""
 
     version: NodeVersion
     operator: tuple[str, str, str, str | None]
@@ -27,7 +27,7 @@ class KnownNode:
 
 @dataclass(slots=True)
 class Seen:
-    """What a look at a model, or at a part of it, found to be other than before."""
+    """The changes that a visit of a model, or of a part of it, found."""
 
     fresh: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
     altered: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
@@ -42,7 +42,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Present:
-    """All that is in a model."""
+    """Everything in a model."""
 
     graphs: set[ir.Graph] = field(default_factory=set[ir.Graph])
     nodes: set[ir.Node] = field(default_factory=set[ir.Node])
@@ -50,7 +50,7 @@ class Present:
 
 
 def is_altered(node: ir.Node, known: KnownNode, number: int) -> bool:
-    """Tell whether a node may be other than its version says."""
+    """Return whether a node may differ from its version."""
     return (
         known.inputs is not node.inputs
         or known.version.graph != number
@@ -61,17 +61,17 @@ def is_altered(node: ir.Node, known: KnownNode, number: int) -> bool:
 
 
 def same_objects(a: Sequence[object], b: Iterable[object]) -> bool:
-    """Tell whether two sequences hold the same objects."""
+    """Return whether two sequences hold the same objects."""
     others = tuple(b)
     return len(a) == len(others) and all(map(is_, a, others))
 
 
 def look_of(version: NodeVersion) -> tuple[object, ...]:
-    """Return all that is said of a node."""
+    """Return all properties of a node."""
     return version.graph, version.op, version.name, version.inputs, version.outputs, tuple(version.texts.items())
 
 
 def scope_of(node: ir.Node) -> str:
-    """Return the modules around a node as its exporter wrote them."""
+    """Return the modules of a node as its exporter wrote them."""
     texts = node._metadata_props  # pyright: ignore[reportPrivateUsage]
     return next((texts[key] for key in _SCOPES if key in texts), "") if texts else ""

@@ -1,4 +1,4 @@
-"""Versions of nodes and values: what changes gets a new version, and no version ever changes."""
+"""Versions of nodes and values: every change creates a new version, and versions are immutable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onnx_passes.history.items import Item
 
 Dimension = int | ir.SymbolicDim
 Attribute = ir.Attr | tuple[str, Constant]
-"""An attribute without tensors and graphs; or the name of one that holds a tensor, and what is in it."""
+"""An attribute without tensors and graphs; or the name of a tensor attribute, and its content."""
 
 
 @dataclass(slots=True, eq=False)
 class NodeVersion(Item):
-    """A node as it was between two events; ``number`` tells it from all others, ``graph`` is where it is."""
+    """A node between two events; ``number`` identifies it, ``graph`` is its graph."""
 
     number: int
     graph: int
@@ -38,7 +38,7 @@ class NodeVersion(Item):
 
 
 class Description(NamedTuple):
-    """What there is to say of a value: two that are described alike are the same."""
+    """The description of a value: two values with equal descriptions are equal."""
 
     name: str
     graph: int
@@ -51,20 +51,20 @@ class Description(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ValueVersion(Item):
-    """A value as it was between two events."""
+    """A value between two events."""
 
     number: int
     description: Description
 
     @property
     def is_source(self) -> bool:
-        """Tell whether no node computes it."""
+        """Return whether no node computes it."""
         return self.description.kind in ("input", "initializer")
 
 
 @dataclass(slots=True, eq=False)
 class GraphVersion:
-    """A graph that was there: the main one, a subgraph of a node, or a function."""
+    """Graph: the main one, a subgraph of a node, or a function."""
 
     number: int
     name: str
@@ -76,7 +76,7 @@ class GraphVersion:
 
 
 class Interface(NamedTuple):
-    """What a graph takes and gives, by name."""
+    """The inputs and outputs of a graph, by name."""
 
     graph: int
     inputs: tuple[str, ...]
@@ -85,12 +85,11 @@ class Interface(NamedTuple):
 
 @dataclass(slots=True)
 class Changes:
-    """What changed between two moments.
+    """The changes between two moments.
 
-    ``rewired`` are pairs of a node before and after which only got other inputs, ``values`` pairs of versions of a
-    value, where nothing stands for one that was not there before or is not there any more. ``links`` says which new
-    thing was made of which old one; ``heirs`` were there before, and are now used in the place of something that is
-    gone. ``interfaces`` are graphs with other inputs or outputs.
+    ``rewired`` are pairs of a node before and after of which only the inputs changed, ``values`` pairs of versions of a
+    value, with None for new or removed ones. ``links`` maps new items to the old ones from which they were made;
+    ``heirs`` existed before, and now replace removed items. ``interfaces`` are graphs with other inputs or outputs.
     """
 
     removed: list[NodeVersion] = field(default_factory=list[NodeVersion])

@@ -1,4 +1,4 @@
-"""Why a node of the result is there: run a pipeline and tell its story."""
+"""Why a node of the result exists: run a pipeline and return the node's history."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def why(
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Ancestry:
-    """Run a pipeline, unverified, and tell which rewrites a node came from or, if it is gone, who removed it.
+    """Run a pipeline, unverified, and return the rewrites from which a node came, or which removed it.
 
-    ``node`` is a node or value of the result or of any step, or its name. The model is left as it is.
+    ``node`` is a node or value of the result or of any step, or its name. The model is unchanged.
     """
     planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
     recording = Recording()

@@ -1,7 +1,7 @@
-"""Base classes of passes with the habits of version 0.4.
+"""Base classes of passes with the conventions of version 0.4.
 
-A pass is made with ``cls(config, state)`` and finds both in ``self.config`` and ``self.state_dict``; rules match
-inputs in the order in which they are written unless ``commute`` says otherwise.
+A pass is constructed with ``cls(config, state)`` and has both in ``self.config`` and ``self.state_dict``; rules match
+inputs in the written order unless ``commute`` is set.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Functions = Sequence[Callable[..., Any]]
 
 
 class Pass(base.Pass):
-    """A pass that is given configuration and state."""
+    """Pass with a configuration and a state."""
 
     config: Dict | None = internal(None, positional=True)
     state: Dict | None = internal(None, positional=True)
@@ -48,7 +48,7 @@ class Pass(base.Pass):
         self.state = state
 
     def __call__(self, model_or_result: ir.Model | PassResult, /) -> PassResult:
-        """Run with all that the pass needs; verified as the configuration says if there is one."""
+        """Run with all required passes; verified by the configuration, if there is one."""
         if self.config is None:
             return super().__call__(model_or_result)
         model = model_or_result.model if isinstance(model_or_result, PassResult) else model_or_result
@@ -56,42 +56,42 @@ class Pass(base.Pass):
 
 
 class Analysis(Pass, base.Analysis):
-    """A pass that looks at the model and never changes it: implement ``call``, or ``analyze``."""
+    """Pass that reads the model and never changes it: implement ``call``, or ``analyze``."""
 
 
 class Annotation(Pass, base.Annotation):
-    """A pass that changes types, shapes and metadata, never the structure and never a value."""
+    """Pass that changes types, shapes and metadata, never the structure and never a value."""
 
 
 class Transformation(Pass, base.Transformation):
-    """A pass that may change everything."""
+    """Pass that may change everything."""
 
 
 class RewriteRulePass(Pass, passes.RewriteRulePass):
-    """A pass that is one rule: methods ``pattern``, ``check`` (optional) and ``rewrite``."""
+    """Pass of one rule: methods ``pattern``, ``check`` (optional) and ``rewrite``."""
 
     commute = False
 
 
 class RewriteRuleSetPass(Pass, passes.RewriteRuleSetPass):
-    """A pass of several rules: ``pattern()``, ``check()`` and ``rewrite()`` each return a list of functions."""
+    """Pass of several rules: ``pattern()``, ``check()`` and ``rewrite()`` each return a list of functions."""
 
     commute = False
 
     def pattern(self) -> Functions:
-        """Return what each rule looks for."""
+        """Return the pattern of each rule."""
         raise NotImplementedError(f"pass '{self.name}' has no patterns")
 
     def check(self) -> Functions:
-        """Return the conditions of the rules; none at all means that there are none."""
+        """Return the conditions of the rules; an empty list if there are none."""
         return []
 
     def rewrite(self) -> Functions:
-        """Return what each rule puts in the place of its match."""
+        """Return the replacement of each rule."""
         raise NotImplementedError(f"pass '{self.name}' has no rewrites")
 
     def rules(self) -> Sequence[Rule]:
-        """Make a rule of each pattern with the check and the rewrite at the same place."""
+        """Make a rule of each pattern with the check and the rewrite at the same index."""
         patterns, rewrites = list(self.pattern()), list(self.rewrite())
         checks = list(self.check()) or [None] * len(patterns)
         if not len(patterns) == len(rewrites) == len(checks):
@@ -107,7 +107,7 @@ class RewriteRuleSetPass(Pass, passes.RewriteRuleSetPass):
 
 
 def _with_defaults(init: Callable[..., None]) -> Callable[..., None]:
-    """Let a pass be made without configuration and state, as the command line does before it hands them over."""
+    """Allow a pass to be made without configuration and state, as the command line sets them later."""
 
     @functools.wraps(init)
     def made(self: Any, config: Dict | None = None, state: Dict | None = None, *args: Any, **kwargs: Any) -> None:

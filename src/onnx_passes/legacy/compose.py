@@ -9,7 +9,7 @@ from onnx_passes.legacy.base import Pass
 
 
 class ComposePass(Pass, compose.ComposePass):
-    """A sequence of the passes in ``__passes__``, names or classes; ``__exhaustive__`` repeats it to a fixpoint."""
+    """Sequence of the passes in ``__passes__``, names or classes; ``__exhaustive__`` repeats it to a fixpoint."""
 
     __passes__ = ()
     __exhaustive__ = False

@@ -1,4 +1,4 @@
-"""Configuration files of version 0.4: each form that only 0.4 knew is turned into the one of now."""
+"""Conversion of configuration files of version 0.4."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ _MODULES = "onnx_passes.passes."
 
 
 def _bytes(elements: Any) -> Any:
-    """Turn a number of elements into bytes of single precision."""
+    """Convert a number of float32 elements to bytes."""
     return _BYTES_PER_ELEMENT * elements if isinstance(elements, int) else elements
 
 
 def _bits(thresholds: Any) -> Any:
-    """Turn a number of thresholds into the widest quantizer that needs no more."""
+    """Convert a number of thresholds to the widest quantizer that needs no more."""
     return (thresholds + 1).bit_length() - 1 if isinstance(thresholds, int) and thresholds >= 0 else thresholds
 
 
 Section = dict[str, Any]
 Option = tuple[str, Callable[[Any], Any]] | None
-"""What became of an option: its name and value now, or nothing where it has no effect any more."""
+"""The current name and value of an option; None if it has no effect any more."""
 
 _OPTIONS: Mapping[str, Mapping[str, Option]] = {
     "deduplicate_initializers": {"size_limit": ("max_size", _bytes)},
@@ -37,19 +37,19 @@ _WITHOUT_EFFECT = ("lift_constants",)
 
 
 class Notes(list[str]):
-    """Says which forms of 0.4 were found, and what is written instead."""
+    """Records the found forms of 0.4, and their replacements."""
 
     def add(self, key: str, instead: str) -> None:
-        """Note a form, once."""
-        note = f"{key} is written as for version 0.4; {instead}"
+        """Record a form, once."""
+        note = f"{key} has the form of version 0.4; {instead}"
         if note not in self:
             self.append(note)
 
 
 def modern(data: object) -> tuple[object, Notes]:
-    """Return plain data, as YAML gives it, in the form of now, and notes on what was not.
+    """Return plain data, as YAML gives it, in the current form, and notes on older forms.
 
-    What has neither form is left as it is: the reader of the configuration says what is wrong with it.
+    Data in neither form are unchanged: the reader of the configuration reports errors.
     """
     notes = Notes()
     if not isinstance(data, Mapping):
@@ -72,7 +72,7 @@ def modern(data: object) -> tuple[object, Notes]:
 
 
 def _leave_out_own_modules(found: Section, notes: Notes) -> None:
-    """Import no modules of the collection, which is there without."""
+    """Drop imports of modules of the collection, which needs none."""
     names = _items(found.get("imports"))
     others = [name for name in names if not str(name).startswith(_MODULES)]
     if len(others) < len(names):
@@ -81,7 +81,7 @@ def _leave_out_own_modules(found: Section, notes: Notes) -> None:
 
 
 def _reference(section: Section, notes: Notes) -> None:
-    """Leave out files that are not given: a list of nothing stands for generated data."""
+    """Remove empty lists of files: generated data are the default."""
     for key in ("inp", "out"):
         if None in _items(section.get(key)):
             section[key] = [name for name in _items(section[key]) if name is not None]
@@ -100,11 +100,11 @@ def _onnxruntime(section: Section, notes: Notes) -> None:
 
 
 def _layouts(section: Section, notes: Notes) -> None:
-    """Join letters, and keep the interface: 0.4 puts converters behind inputs and before outputs."""
+    """Join letters, and keep the interface: 0.4 inserts converters after inputs and before outputs."""
     for side in ("inp", "out"):
         entries = [_with_letters_joined(entry) for entry in _items(section.get(side))]
         if entries and entries != _items(section[side]):
-            notes.add("layouts", "write assumes: NCHW and, beside inp and out, keep_interface: true")
+            notes.add("layouts", "write assumes: NCHW and, next to inp and out, keep_interface: true")
             section[side] = entries
             section.setdefault("keep_interface", True)
 
@@ -118,7 +118,7 @@ def _with_letters_joined(entry: object) -> object:
 
 
 def _logging(section: Section, notes: Notes) -> None:
-    """Leave out what is switched off."""
+    """Remove disabled logging."""
     for key in ("checkpoint", "keep_intermediates"):
         if section.get(key) is False:
             notes.add(f"logging.{key}: false", "leave it out")
@@ -134,7 +134,7 @@ _TRANSLATIONS: Mapping[str, Callable[[Section, Notes], None]] = {
 
 
 def _rename_options(name: str, section: Section, notes: Notes) -> None:
-    """Give options the names of now, and leave out those that have no effect any more."""
+    """Rename options to their current names, and remove those without effect."""
     for key in [key for key in section if key in _OPTIONS[name]]:
         value, option = section.pop(key), _OPTIONS[name][key]
         if option is None:

@@ -1,4 +1,4 @@
-"""Passes made as version 0.4 made them, ``cls(config, state)``: verified as the configuration says, or not at all."""
+"""Passes made as in version 0.4, ``cls(config, state)``: verified by the configuration, or not at all."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Dict = dict[str, Any]
 
 
 class ConfiguredPass(ir.passes.PassBase):
-    """A pass of the collection with a configuration and a state; subclasses say which pass.
+    """A pass of the collection with a configuration and a state; subclasses name the pass.
 
-    Other than a pass of our own it brings along what it needs, so that ``onnx_ir.passes.PassManager`` can run it, and
-    is verified only if the configuration has a section ``verify`` that is not empty.
+    Unlike other passes it includes its required passes, so that ``onnx_ir.passes.PassManager`` can run it, and is
+    verified only if the configuration has a non-empty section ``verify``.
     """
 
     made: ClassVar[Pass]
@@ -41,28 +41,28 @@ class ConfiguredPass(ir.passes.PassBase):
 
     @property
     def in_place(self) -> bool:
-        """Return what the pass says."""
+        """Return the property of the pass."""
         return self.made.in_place
 
     @property
     def changes_input(self) -> bool:
-        """Return what the pass says."""
+        """Return the property of the pass."""
         return self.made.changes_input
 
     def call(self, model: ir.Model) -> PassResult:
-        """Run the pass with all that it needs."""
+        """Run the pass with all passes that it needs."""
         text = written(self.made.name, str(self.made), {node.op_type for node in model.graph})
         return run_configured(text, self.config, self.state_dict, model)
 
 
 def collect(names: PassLike | Sequence[PassLike]) -> list[type[ir.passes.PassBase]]:
-    """Return a class for each name, pipeline text or class; ``cls(config, state)`` makes a pass of it."""
+    """Return a class for each name, pipeline text or class; ``cls(config, state)`` constructs the pass."""
     given = [names] if isinstance(names, str | type | ir.passes.PassBase) else names
     return [cls for item in given for cls in ([item] if _takes_both(item) else map(_class_of, build.collect(item)))]
 
 
 def _takes_both(item: PassLike) -> TypeGuard[type[ir.passes.PassBase]]:
-    """Tell whether something is a class that is made with configuration and state itself."""
+    """Return whether an object is a class that is made with configuration and state."""
     return isinstance(item, type) and hasattr(item, "state_dict")
 
 
@@ -75,9 +75,9 @@ def _class_of(made: Pass) -> type[ir.passes.PassBase]:
 
 
 def run_configured(what: PassLike, config: Dict | None, state: Dict | None, model: ir.Model) -> PassResult:
-    """Run a pass with what it needs, options and verification as a configuration of version 0.4 says.
+    """Run a pass with its required passes, and options and verification of a configuration of version 0.4.
 
-    Functions that ``inject_custom_ops`` put in are taken out: passes know the operators, not their insides.
+    Functions of ``inject_custom_ops`` are removed, as passes know the operators, not their bodies.
     """
     given = config or {}
     chosen = _read(given)
@@ -90,14 +90,14 @@ def run_configured(what: PassLike, config: Dict | None, state: Dict | None, mode
 
 
 def _read(config: Dict) -> Config:
-    """Read the sections that are known; others are those of the passes of authors."""
+    """Read the known sections; others belong to user passes."""
     known = {field.name for field in dataclasses.fields(Config)}
     sections, _ = modern({key: value for key, value in config.items() if key in known})
     return parse_config(sections)
 
 
 def hand_over(planned: Plan, config: Dict, state: Dict) -> None:
-    """Give configuration and state to all passes of a plan that are written for them and have none yet."""
+    """Set configuration and state of all passes of a plan that need them and have none yet."""
     for _, step in planned.walk():
         pass_: Any = step.pass_
         if hasattr(pass_, "state_dict") and pass_.config is None:
@@ -105,10 +105,10 @@ def hand_over(planned: Plan, config: Dict, state: Dict) -> None:
 
 
 def _checks(config: Config, asked: Verify) -> list[Instrument]:
-    from onnx_passes.verify.measuring import Measuring
-    from onnx_passes.verify.metrics.ranges import parse_ranges
+    from onnx_passes.check.measuring import Measuring
+    from onnx_passes.check.verification import Limits, Verification
+    from onnx_passes.verify.metrics.metrics import parse_ranges
     from onnx_passes.verify.run.execute import Executor, Profile
-    from onnx_passes.verify.verification import Limits, Verification
 
     runtime, inputs, expect = config.onnxruntime, config.reference.inp, config.reference.out
     executor = Executor(Profile(runtime.providers or Profile.providers, runtime.provider_options))

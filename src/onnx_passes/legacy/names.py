@@ -1,4 +1,4 @@
-"""Names of version 0.4, and what stands for them now."""
+"""Names of version 0.4, and their replacements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOVING_TRANSPOSES = ("streamline-thresholds", "streamline")
 
 
 def written(name: str, text: str, operators: Collection[str]) -> str:
-    """Write a pass as 0.4 meant it, for a model of certain operators; options that are given say what is meant.
+    """Return the text of a pass of 0.4 for a model with certain operators; given options are kept.
 
     Its streamlining also moved transpositions.
     """
@@ -83,11 +83,11 @@ _CLASSES = (
     ("Unbroadcast(Elementwise|Thresholds)", "unbroadcast"),
     ("Verify(Equality|Metric|Tolerance)", "verify"),
 )
-"""Classes of 0.4, of which there was one for each operator, and the pass or group that does now what they did."""
+"""Classes of 0.4, one for each operator, and the pass or group that replaces them."""
 
 
 def renamed(name: str) -> str | None:
-    """Return the name of now of a class of version 0.4, or nothing for names that it did not have."""
+    """Return the current name of a class of version 0.4; None for unknown names."""
     for pattern, text in _CLASSES:
         found = re.fullmatch(pattern, name)
         if found is not None:

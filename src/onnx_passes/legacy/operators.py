@@ -1,4 +1,4 @@
-"""Operators of version 0.4, which it saves as functions of its own domain: those that mean what is defined here."""
+"""Operators of version 0.4, saved as functions of its own domain, that are equivalent to operators defined here."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from onnx_passes.rewrite.editor import Editor
 
 DOMAIN = "onnx_passes.ops"
 _ROUNDING = ("ROUND", "CEIL", "FLOOR", "ROUND_TO_ZERO")
-"""What its Quant knows; anything else is rounded to even there."""
+"""The rounding modes of its Quant; it rounds to even for any other."""
 
 
 def adopt(model: ir.Model, editor: Editor) -> None:
-    """Let calls of its functions be operators that are defined here.
+    """Replace calls of its functions by operators that are defined here.
 
-    Functions of its domain that nothing calls any more go; those without a counterpart are functions like any other.
+    Uncalled functions of its domain are removed; functions without a counterpart stay.
     """
     for scope in (model.graph, *(function for key, function in model.functions.items() if key[0] != DOMAIN)):
         for node in all_nodes(scope):
@@ -67,7 +67,7 @@ def _layouts(node: ir.Node) -> dict[str, ir.Attr | None] | None:
 
 
 def _remove(model: ir.Model, unused: Sequence[ir.OperatorIdentifier]) -> None:
-    """Remove functions of the domain, and the domain if nothing of it is left."""
+    """Remove functions of the domain, and the domain if it is unused then."""
     for key in unused:
         del model.functions[key]
     for scope in (model.graph, *model.functions.values()):
@@ -76,7 +76,7 @@ def _remove(model: ir.Model, unused: Sequence[ir.OperatorIdentifier]) -> None:
 
 
 def _called(model: ir.Model) -> set[ir.OperatorIdentifier]:
-    """Return what the graph calls, directly or by way of functions."""
+    """Return the functions that the graph calls, directly or indirectly."""
     called: set[ir.OperatorIdentifier] = set()
     waiting: list[ir.Graph | ir.Function] = [
         model.graph,

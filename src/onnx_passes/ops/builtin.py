@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 
 _MODULES = (
-    *("bipolar_quant", "channels_last", "col2im", "debug_marker", "finn_layers", "float_quant", "im2col"),
-    *("layout_converter", "max_pool_nhwc", "multi_threshold", "quant", "quant_avg_pool2d", "trunc"),
+    *("channels_last", "finn_layers", "float_quant", "im2col"),
+    *("layout_converter", "max_pool_nhwc", "multi_threshold", "quant", "trunc"),
     *("weighted_multi_threshold", "xnor_popcount_matmul"),
 )
 for _module in _MODULES:

@@ -13,9 +13,8 @@ from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.traits import TRAITS, Traits
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, Attribute, Call, Definition, Input, define
-from onnx_passes.ops.layouts import channels_first, channels_last
 from onnx_passes.ops.max_pool_nhwc import MaxPoolNHWC, as_attributes, windows_of
-from onnx_passes.ops.windows import SlidingWindows
+from onnx_passes.ops.windows import SlidingWindows, channels_first, channels_last
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext

@@ -1,4 +1,4 @@
-"""What a definition of an operator consists of: its interface, what it computes, and how standard operators do so."""
+"""Definition of an operator: its interface, what it computes, its lowering; and the table of all definitions."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext
 
     from onnx_passes.graph.builder import Builder
+
 
 OUR_DOMAIN = DOMAIN
 QONNX_DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general", "finn")
@@ -204,3 +205,16 @@ def _value(given: ir.Attr, wanted: Attribute | None, where: str) -> Any:
             raise ModelError(f"the attribute '{given.name}' cannot be '{given.as_string()}'", where=where, hint=hint)
         return text
     return given.as_string() if kind == "string" else value
+
+
+def definition_of(node: ir.Node) -> Definition | None:
+    """Return the definition of the operator of a node, or nothing for standard and unknown ones."""
+    if not node.domain:
+        return None
+    return next((definition for definition in DEFINITIONS.get(node) or () if definition.takes(node)), None)
+
+
+def definitions() -> list[Definition]:
+    """List all definitions by name, each once."""
+    found = {definition: None for versions in DEFINITIONS.table().values() for definition in versions}
+    return sorted(found, key=lambda definition: (definition.name, type(definition).__name__))

@@ -11,8 +11,7 @@ from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.encode import Expand
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.definition import Definition
+from onnx_passes.ops.definition import Definition, definition_of
 
 
 def expander(defined: Collection[ir.OperatorIdentifier] = (), *, fast: bool = True) -> Expand:

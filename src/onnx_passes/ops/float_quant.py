@@ -10,11 +10,10 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.wording import name_of
+from onnx_passes.numbers.rounding import round_numpy
 from onnx_passes.ops.definition import Attribute, Input, define
-from onnx_passes.ops.integer_range import two_to_the
-from onnx_passes.ops.portable import power_of_two
 from onnx_passes.ops.quantizer import Quantizer, Working, parameter
-from onnx_passes.ops.rounding import round_nodes, round_numpy, rounding_mode
+from onnx_passes.ops.rounding import power_of_two, round_nodes, rounding_mode, two_to_the
 
 if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder

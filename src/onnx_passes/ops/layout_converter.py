@@ -1,4 +1,4 @@
-"""LayoutConverter: a transposition that says what the axes are."""
+"""LayoutConverter and DebugMarker: a transposition that names its axes, and a value that is named."""
 
 from __future__ import annotations
 
@@ -58,3 +58,20 @@ def _order(attributes: Mapping[str, Any] | Call, where: str | None = None) -> li
             hint="name each axis by a letter of its own, as in NCHW and NHWC",
         )
     return [old.index(axis) for axis in new]
+
+
+@define
+class DebugMarker(Definition):
+    """Hand a value on as it is; the name is for those who look for it."""
+
+    name = "DebugMarker"
+    inputs = (Input("x", "the value"),)
+    attributes = (Attribute("export_debug_name", "string", "the name under which the value is known", default=""),)
+
+    def compute(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:
+        """Compute the result; attributes are complete and checked."""
+        return inputs[0]
+
+    def lower(self, op: Builder, call: Call) -> ir.Value:
+        """Build the result of standard operators."""
+        return op.Identity(call.x)

@@ -11,8 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.constants import constant
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.definition import Call, Definition
+from onnx_passes.ops.definition import Call, Definition, definition_of
 from onnx_passes.ops.quantizing import IntegerLevels, Quantizing
 
 if TYPE_CHECKING:

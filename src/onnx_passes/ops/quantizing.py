@@ -10,8 +10,8 @@ import onnx_ir as ir
 from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.rounding import Edge
+from onnx_passes.numbers.rounding import Edge
+from onnx_passes.ops.definition import definition_of
 
 
 class IntegerGrid(NamedTuple):

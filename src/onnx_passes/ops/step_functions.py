@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
-from onnx_passes.ops.layouts import pad
-from onnx_passes.ops.portable import greater_or_equal
+from onnx_passes.datatypes.base import EXACT_IN_FLOAT
+from onnx_passes.ops.rounding import greater_or_equal
+from onnx_passes.ops.windows import pad
 
 if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder

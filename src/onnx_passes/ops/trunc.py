@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.numbers.rounding import round_numpy
 from onnx_passes.ops.definition import Attribute, Input, define
-from onnx_passes.ops.integer_range import clamp, clamp_nodes, two_to_the
-from onnx_passes.ops.portable import power_of_two, round_half_even
 from onnx_passes.ops.quantizer import Quantizer, Working, clamped_levels, parameter
 from onnx_passes.ops.quantizing import IntegerLevels
-from onnx_passes.ops.rounding import round_nodes, round_numpy, rounding_mode
+from onnx_passes.ops.rounding import (
+    clamp,
+    clamp_nodes,
+    power_of_two,
+    round_half_even,
+    round_nodes,
+    rounding_mode,
+    two_to_the,
+)
 
 if TYPE_CHECKING:
     from onnx_passes.graph.builder import Builder

@@ -70,13 +70,13 @@ def _adapt_unnamed(thing: object) -> type[Pass] | None:
 
 
 def _verification() -> Instrument:
-    from onnx_passes.verify.verification import Verification
+    from onnx_passes.check.verification import Verification
 
     return Verification()
 
 
 def _measuring() -> Instrument:
-    from onnx_passes.verify.measuring import MeasuringAlone
+    from onnx_passes.check.measuring import MeasuringAlone
 
     return MeasuringAlone()
 

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.proofs import scalars, smt, values
+from onnx_passes.numbers import scalars, values
+from onnx_passes.numbers.rings import POLYNOMIAL
+from onnx_passes.numbers.terms import CONSTANT, VARIABLE, Terms
+from onnx_passes.proofs import smt
 from onnx_passes.proofs.excuses import ROUNDING, excuses, needed, unexcused
-from onnx_passes.proofs.rings import POLYNOMIAL
 from onnx_passes.proofs.samples import Domain, all_inputs, some_inputs
-from onnx_passes.proofs.terms import CONSTANT, VARIABLE, Terms
 
 Array = np.ndarray[Any, Any]
 Status = Literal["same", "different", "unknown"]

@@ -27,19 +27,18 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.proofs.algebra import Tensor, TooLargeError, UnsupportedError
-from onnx_passes.proofs.bounds import unit
+from onnx_passes.numbers.algebra import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.numbers.bounds import unit
+from onnx_passes.numbers.terms import VARIABLE, Terms
+from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.decide import OPAQUE, Verdict, decide
 from onnx_passes.proofs.excuses import ROUNDING
-from onnx_passes.proofs.inputs import interface_difference, paired_inputs, variables
+from onnx_passes.proofs.inputs import assumptions_of, interface_difference, paired_inputs, variables
 from onnx_passes.proofs.labels import same_labels
-from onnx_passes.proofs.places import assumptions_of
 from onnx_passes.proofs.proof import Assumption, Proof, Unproved
 from onnx_passes.proofs.real_numbers import rounding, same_in_fields
 from onnx_passes.proofs.runs import differ, drawn
 from onnx_passes.proofs.samples import Domain
-from onnx_passes.proofs.symbolic import Evaluation
-from onnx_passes.proofs.terms import VARIABLE, Terms
 
 Effort = Literal["quick", "normal", "thorough"]
 SECONDS: Mapping[Effort, float] = {"quick": 0.3, "normal": 3.0, "thorough": 30.0}

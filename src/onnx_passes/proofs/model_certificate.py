@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Collection, Mapping
+import json
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -11,16 +13,17 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.hashing.fingerprint import full_hash
+from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count
-from onnx_passes.proofs.algebra import UnsupportedError
-from onnx_passes.proofs.changed_parts import ChangedPart, Comparison, Pair
+from onnx_passes.numbers.algebra import UnsupportedError
+from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair
 from onnx_passes.proofs.equal import Effort, prove_equal, told
 from onnx_passes.proofs.excuses import ROUNDING
-from onnx_passes.proofs.model_interface import lone_defaults, model_interface_difference, without_inputs
+from onnx_passes.proofs.inputs import lone_defaults, model_interface_difference, without_inputs
 from onnx_passes.proofs.proof import LEVELS, Assumption, Proof, Unproved
-from onnx_passes.proofs.runs import Runner
+from onnx_passes.proofs.runs import Counterexample, Runner, WholeRuns, drawn
 from onnx_passes.proofs.smaller_images import shrink_images
-from onnx_passes.proofs.whole_runs import Counterexample, WholeRuns
 
 FORMAT = "onnx-passes certificate 2"
 """In the first one, hashes did not cover operator sets of functions, and sizes were no assumption."""
@@ -31,7 +34,17 @@ _MOST_OPENED = 4
 """How often they are made larger for what their variables may have to do with each other."""
 _MOST_NODES = 60
 """Nodes of models that are proved in whole where parts of them cannot be."""
+_MOST_OPERANDS = 2
+"""Operands of one node that are proved to be the same instead of what the node computes."""
+_MOST_DEPTH = 3
 _SECONDS_OF_RUNS = 20.0
+_ORDINARY = 4
+"""Ordinary inputs on which models run that differ by rounding."""
+_NOT_COMPARED = ("example", "reason")
+"""What may be another one each time: an example that was found, and how long the solver took."""
+SECONDS: Mapping[Effort, float] = {"quick": 2.0, "normal": 5.0, "thorough": 300.0}
+"""CPU time for windows: after it no window is made larger, and after twice as much none is proved."""
+_OUT_OF_TIME = Unproved("not decided: the time for windows is spent; a greater effort has more")
 _ORDER = (*LEVELS, "unproved", "refuted")
 _PACKAGES = ("onnx-passes", "onnx", "onnx-ir", "onnxruntime", "numpy", "z3-solver")
 
@@ -140,6 +153,7 @@ class _Search:
     assumed: tuple[Assumption, ...] = ()
     known: dict[tuple[object, ...], WindowResult] = field(default_factory=dict[tuple[object, ...], WindowResult])
     grown: int = 0
+    started: float = field(default_factory=time.process_time)
 
     def run(self) -> list[WindowResult]:
         """Prove all windows, or both models in whole; what is not proved may be refuted by running both."""
@@ -164,15 +178,24 @@ class _Search:
         return loaded[0] is not loaded[1]
 
     def _windows(self) -> list[WindowResult]:
-        """Prove all windows; what had to be assumed and could not be proved is not assumed the next time."""
+        """Prove all windows; what had to be assumed and could not be proved is not assumed the next time.
+
+        Each round covers both models, so that the best of them counts: windows that grow may end as one too large.
+        """
         outputs = set(self.comparison.outputs())
+        rounds: list[list[WindowResult]] = []
         for _ in range(_MOST_ROUNDS):
             results, failed, opened = self._round()
+            rounds.append(results)
             fresh = failed - outputs - self.comparison.distrusted
-            if not fresh and not opened:
-                return results
+            if not (fresh or opened) or self._spent > SECONDS[self.effort]:
+                break
             self.comparison.distrusted |= fresh
-        return self._round()[0]
+        return min(reversed(rounds), key=_open_share)
+
+    @property
+    def _spent(self) -> float:
+        return time.process_time() - self.started
 
     def _in_whole(self) -> list[WindowResult]:
         """Prove two small models at once, of which no window can be cut out."""
@@ -194,7 +217,7 @@ class _Search:
         allow = used.union(self.allow, () if are_bits else ROUNDING)
         if len(proofs) == len(results):
             if not are_bits:
-                return results
+                return self._run(results, allow)
             allow = frozenset[str]()
         models = self.comparison.before, self.comparison.after
         runs = WholeRuns(*models, allow, self._rounded(results), _SECONDS_OF_RUNS)
@@ -205,6 +228,18 @@ class _Search:
         if found is None:
             return judged
         return self._blamed(judged, found)
+
+    def _run(self, results: list[WindowResult], allow: Collection[str]) -> list[WindowResult]:
+        """Run both models where windows differ by rounding: what follows may amplify that, as quantizers do."""
+        models = self.comparison.before, self.comparison.after
+        runs = WholeRuns(*models, allow, (), _SECONDS_OF_RUNS)
+        tried = (runs.try_on(feeds) for feeds in drawn(models[0], _ORDINARY))
+        found = next((each for each in tried if each is not None), None)
+        if found is None:
+            return results
+        names = ", ".join(str(self.comparison.before.graph.outputs[place].name) for place in found.outputs)
+        why = f"rounding is amplified: ONNX Runtime computes {told(found.feeds)}"
+        return [*results, WindowResult(names, (), (), Unproved(why))]
 
     def _rounded(self, results: list[WindowResult]) -> set[int]:
         """List the outputs that other rounding reaches: what follows may amplify it, as quantizers do."""
@@ -246,10 +281,12 @@ class _Search:
             a, b = pending.pop()
             if self.comparison.are_same(a, b):
                 continue
-            more = self.comparison.inputs_of(a, b)
+            more: Sequence[Pair] | None = self.comparison.inputs_of(a, b)
+            if more is None:
+                more = self._shown_operands(a, b)
             if more is None:
                 found, part = self._window(a, b)
-                more = [] if part is None else part.assumed
+                more = () if part is None else part.assumed
                 results.append(found)
                 # What is too large does not get better by being larger.
                 if isinstance(found.result, Unproved) and not found.result.reason.startswith(_TOO_LARGE):
@@ -261,21 +298,42 @@ class _Search:
         self.grown += opened
         return sorted(results, key=lambda result: result.output), failed, opened
 
-    def _window(self, a: ir.Value, b: ir.Value) -> tuple[WindowResult, ChangedPart | None]:
+    def _shown_operands(self, a: ir.Value, b: ir.Value, depth: int = _MOST_DEPTH) -> list[Pair] | None:
+        """Return the pairs of operands of a costly operator if they are proved to be the same; else None.
+
+        What is made of equal operands is equal: there is no need to evaluate products of matrices for that.
+        """
+        node = a.producer()
+        if node is None or not depth or traits_of(node).kind == "elementwise":
+            return None
+        pairs = self.comparison.operands_of(a, b)
+        if not pairs or len(pairs) > _MOST_OPERANDS:
+            return None
+        for x, y in pairs:
+            if static_shape(x) is None or static_shape(x) != static_shape(y) or x.dtype is not y.dtype:
+                return None
+            if self.comparison.inputs_of(x, y) is None and self._shown_operands(x, y, depth - 1) is None:
+                found, _ = self._window(x, y)
+                if not isinstance(found.result, Proof):
+                    return None
+        return pairs
+
+    def _window(self, a: ir.Value, b: ir.Value) -> tuple[WindowResult, ChangedFragment | None]:
         """Prove one window; returns what it is made of as well."""
         name = a.name or b.name or ""
         try:
             part = self.comparison.window(a, b)
         except UnsupportedError as error:
             return WindowResult(name, (), (), Unproved(str(error)), root=a), None
-        key = (a, b, *part.removed, *part.added, *part.assumed)
+        nodes = part.before.nodes, part.after.nodes
+        key = (a, b, *nodes[0], *nodes[1], *part.assumed)
         if key not in self.known:
-            assert part.models is not None
             fact = shrink_images(*part.models)
-            result = self._proved(*part.models)
+            is_late = self._spent > 2 * SECONDS[self.effort]
+            result = _OUT_OF_TIME if is_late else self._proved(*part.models)
             if fact and isinstance(result, Proof):
                 result = replace(result, facts=(*result.facts, fact))
-            types = [tuple(node.op_type for node in nodes) for nodes in (part.removed, part.added)]
+            types = [tuple(node.op_type for node in each) for each in nodes]
             self.known[key] = WindowResult(name, types[0], types[1], _of_inputs(result, part), root=a)
         return self.known[key], part
 
@@ -286,6 +344,11 @@ class _Search:
         return result
 
 
+def _open_share(results: Sequence[WindowResult]) -> float:
+    """Return which part of the windows is not decided."""
+    return sum(isinstance(each.result, Unproved) for each in results) / max(len(results), 1)
+
+
 def _defaults(names: Collection[str]) -> WindowResult:
     """State that callers of one model can override what is constant in the other one."""
     shown = ", ".join(f"'{name}'" for name in sorted(names)[:3]) + (" …" if len(names) > 3 else "")
@@ -293,11 +356,12 @@ def _defaults(names: Collection[str]) -> WindowResult:
     return WindowResult("interface", (), (), Proof("proved-here", "the same defaults", assumptions=(assumed,)))
 
 
-def _of_inputs(result: Proof | Unproved, part: ChangedPart) -> Proof | Unproved:
+def _of_inputs(result: Proof | Unproved, part: ChangedFragment) -> Proof | Unproved:
     """Name the example that refutes a window by the inputs of the models, if these are what it is made of."""
     if isinstance(result, Proof) or not result.example:
         return result
-    names = {f"v{index}": value.name for index, (_, value) in enumerate(part.variables) if value.is_graph_input()}
+    pairs = zip(part.models[0].graph.inputs, part.variables, strict=True)
+    names = {made.name: value.name for made, (_, value) in pairs if value.is_graph_input()}
     if not set(result.example) <= set(names):
         return replace(result, example=None)
     return replace(result, example={names[name]: array for name, array in result.example.items()})
@@ -350,11 +414,17 @@ def differences(old: Mapping[str, Any], new: ModelCertificate) -> list[str]:
     found = [f"the model {side} is another one" for side in ("before", "after") if old.get(side) != made[side]]
     if found:
         return found
-    told = [{key: window.get(key) for key in ("output", "before", "after", "level")} for window in old["windows"]]
-    again = [{key: window.get(key) for key in ("output", "before", "after", "level")} for window in made["windows"]]
+    whole = [key for key in ("level", "facts") if old.get(key) != made[key]]
+    found += [f"'{key}' was {old.get(key)!r}, and is {made[key]!r}" for key in whole]
+    told, again = (
+        [{key: part for key, part in window.items() if key not in _NOT_COMPARED} for window in windows]
+        for windows in (old["windows"], json.loads(json.dumps(made["windows"])))
+    )
     for window, other in zip(told, again, strict=False):
         if window != other:
-            found.append(f"'{window['output']}' was {window['level']}, and is {other['level']}")
+            keys = [key for key in {**window, **other} if window.get(key) != other.get(key)]
+            parts = ", ".join(f"{key} was {window.get(key)!r} and is {other.get(key)!r}" for key in keys)
+            found.append(f"'{window['output']}': {parts}")
     if len(told) != len(again):
         found.append(f"{len(told)} windows were there, and are {len(again)}")
     return found

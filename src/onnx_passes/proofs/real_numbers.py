@@ -14,15 +14,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.proofs import reals as _rules  # noqa: F401  # pyright: ignore[reportUnusedImport] - fills the tables
-from onnx_passes.proofs.algebra import Tensor, TooLargeError, UnsupportedError
-from onnx_passes.proofs.bounds import Bound, NoBoundError, bounds, unit
-from onnx_passes.proofs.field import Field, compared
+from onnx_passes.numbers.algebra import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.numbers.bounds import Bound, NoBoundError, bounds, unit
+from onnx_passes.numbers.field import Field, compared
+from onnx_passes.numbers.nearly import Expansion
+from onnx_passes.numbers.terms import VARIABLE, Terms
+from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.inputs import variables
-from onnx_passes.proofs.nearly import Expansion
 from onnx_passes.proofs.samples import Domain
-from onnx_passes.proofs.symbolic import Evaluation
-from onnx_passes.proofs.terms import VARIABLE, Terms
 
 _TRIES = 8
 _PATIENCE = 64

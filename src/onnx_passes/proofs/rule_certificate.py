@@ -1,17 +1,36 @@
-"""Certificates: what is proved of the rules of a pass, for what, and how; one small file for each pass."""
+"""Certificates of rules: what is proved of the rules of a pass, for what, and how; one small file for each pass.
+
+The files lie outside of the code: in the folder ``certificates`` of a checkout, which a wheel brings inside of the
+package. A certificate holds for the source that the rule had when it was proved, and as it was written: the digest of
+the rule and the seal of the file are computed anew before it counts.
+"""
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from onnx_passes.core.errors import UnknownPassError
 from onnx_passes.proofs.proof import Assumption, Proof
+from onnx_passes.proofs.sources import in_scope, module_digest, rules_named, sources_of
 
-FOLDER = Path(__file__).parent / "certificates"
+if TYPE_CHECKING:
+    from onnx_passes.core.base import Pass
+
+
+_PACKAGE = Path(__file__).parents[1]
+FOLDER = next(
+    (folder for up in (_PACKAGE, _PACKAGE.parents[1]) if (folder := up / "certificates").is_dir()),
+    _PACKAGE / "certificates",
+)
+"""Where certificates are kept: in the package if it was installed from a wheel, else at the top of the checkout."""
+STALE = "the source of the rule has changed since it was proved"
+EDITED = "its file was changed after it was written"
 REALS = "identity over the reals"
 """The method of a rule whose pass promises a tolerance: what differs in floats is rounding."""
 
@@ -67,26 +86,26 @@ class RuleCertificate:
     flags: tuple[str, ...] = ()
     assumes: tuple[Assumption, ...] = ()
     missing: str = ""
-    stale: bool = False
-    """The source of the rule has changed since, so that the certificate is none; never written down."""
+    void: str = ""
+    """Why the certificate is none, such as ``STALE``; never written down."""
 
     @property
     def is_proved(self) -> bool:
         """Return whether it is a proof of the rule as it is."""
-        return not self.missing and not self.stale
+        return not self.missing and not self.void
 
     @property
     def level(self) -> str:
         """Return what an application of the rule is known to be."""
-        if self.stale:
-            return "stale"
+        if self.void:
+            return "stale" if self.void == STALE else "edited"
         found = self.proof()
         return "unproved" if found is None else found.level
 
     @property
     def lacks(self) -> str:
         """Return why it is not a proof; empty if it is one."""
-        return "the source of the rule has changed since it was proved" if self.stale else self.missing
+        return self.void or self.missing
 
     def proof(self) -> Proof | None:
         """Return what it proves of every application in its domain."""
@@ -116,7 +135,9 @@ class RuleCertificate:
             "assumes": {each.text: each.leaves for each in self.assumes},
             "domain": {k: v for k, v in domain.items() if v},
         }
-        return {key: value for key, value in plain.items() if key != "rule" and value not in ("", 0, [], {})}
+        return {
+            key: value for key, value in plain.items() if key not in ("rule", "void") and value not in ("", 0, [], {})
+        }
 
     @staticmethod
     def from_json(rule: str, data: Mapping[str, Any]) -> RuleCertificate:
@@ -147,14 +168,24 @@ class PassCertificates:
     def to_text(self) -> str:
         """Write them, a line for each list, so that differences are easy to read."""
         rules = {name: certificate.to_json() for name, certificate in self.rules.items()}
-        return _text({"solver": self.solver, "modules": dict(sorted(self.modules.items())), "rules": rules}) + "\n"
+        data = {"solver": self.solver, "modules": dict(sorted(self.modules.items())), "rules": rules}
+        return _text({"seal": _seal(self.name, data), **data}) + "\n"
 
     @staticmethod
     def from_text(name: str, text: str) -> PassCertificates:
-        """Read what ``to_text`` wrote."""
+        """Read what ``to_text`` wrote; of a file that was changed afterwards no certificate counts."""
         data = json.loads(text)
-        rules = {rule: RuleCertificate.from_json(rule, each) for rule, each in data["rules"].items()}
+        void = "" if data.pop("seal", "") == _seal(name, data) else EDITED
+        rules = {
+            rule: replace(RuleCertificate.from_json(rule, each), void=void) for rule, each in data["rules"].items()
+        }
         return PassCertificates(name, data["solver"], data["modules"], rules)
+
+
+def _seal(name: str, data: Mapping[str, Any]) -> str:
+    """Return the digest of a file; whoever changes it can compute another one, but nobody does so by accident."""
+    plain = json.dumps([name, data], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
 def path_of(pass_name: str) -> Path:
@@ -209,3 +240,60 @@ def _span(numbers: tuple[int, ...]) -> str:
         parts.append(str(rest[0]) if count == 1 else f"{rest[0]}{'–' if count > 2 else ', '}{rest[count - 1]}")
         rest = rest[count:]
     return ", ".join(parts)
+
+
+def certificate_of(pass_: Pass, rule: str) -> RuleCertificate | None:
+    """Return what is proved of a rule of a pass as it is now, with the options that it has; or nothing.
+
+    Where several rules of the pass have one name, that is the certificate of the first if all of them are proved.
+    """
+    from onnx_passes.core.options import format_options
+
+    module = type(pass_).__module__
+    if not in_scope(module) or format_options(pass_):
+        return None
+    found = [each for name, each in _current(type(pass_)).items() if name.partition("#")[0] == rule]
+    is_complete = len(found) >= rules_named(pass_, rule)
+    return found[0] if found and is_complete and all(each.is_proved for each in found) else None
+
+
+@functools.cache
+def _current(cls: type[Pass]) -> Mapping[str, RuleCertificate]:
+    """Return the certificates of a pass, marked where they are none."""
+    pass_ = cls()
+    held = certificates_of(pass_.name)
+    return {} if held is None else _marked(held, lambda: pass_)
+
+
+@functools.cache
+def current_certificates(pass_name: str) -> PassCertificates | None:
+    """Return the certificates of a pass by its name, marked as stale where the source of the rule has changed.
+
+    The pass itself is imported only if a file has changed that its rules are from.
+    """
+    held = certificates_of(pass_name)
+    return None if held is None else replace(held, rules=_marked(held, lambda: _pass_named(pass_name)))
+
+
+def _marked(held: PassCertificates, find: Callable[[], Pass | None]) -> Mapping[str, RuleCertificate]:
+    if _is_untouched(held):
+        return held.rules
+    pass_ = find()
+    sources = {} if pass_ is None else sources_of(pass_, list(held.rules))
+    stale = {name: replace(each, void=STALE) for name, each in held.rules.items() if sources.get(name) != each.source}
+    return {name: each if each.void else stale.get(name, each) for name, each in held.rules.items()}
+
+
+def _pass_named(name: str) -> Pass | None:
+    from onnx_passes.core.build import collect
+
+    try:
+        (pass_,) = collect(name)
+    except (UnknownPassError, ValueError):
+        return None
+    return pass_
+
+
+def _is_untouched(held: PassCertificates) -> bool:
+    """Return whether the modules that the rules are from have not changed: then their digests have not, either."""
+    return bool(held.modules) and all(module_digest(name) == digest for name, digest in held.modules.items())

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.proofs.algebra import Symbol
-from onnx_passes.proofs.rings import POLYNOMIAL
+from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.numbers.rings import POLYNOMIAL
+from onnx_passes.numbers.terms import CONSTANT, Terms
 from onnx_passes.proofs.samples import Domain
-from onnx_passes.proofs.terms import CONSTANT, Terms
 
 _FLOATS = {
     ir.DataType.FLOAT16: (5, 11),

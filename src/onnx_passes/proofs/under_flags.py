@@ -1,8 +1,12 @@
-"""Equality of bits but for what flags of fast math excuse: NaN, infinities, and the sign of zeros.
+"""Equality of bits in other ways than by ``prove_equal``.
 
-Results of the second model are taken for those of the first where an input that they depend on, or the first result,
-is NaN (``nnan``) or infinite (``ninf``); zero is added to both, which takes away the sign of zeros (``nsz``). What is
-left is compared bit by bit. Other flags excuse nothing here.
+``prove_under_flags`` excuses what flags of fast math excuse. Results of the second model are taken for those of the
+first where an input that they depend on, or the first result, is NaN (``nnan``) or infinite (``ninf``); zero is added
+to both, which takes away the sign of zeros (``nsz``). What is left is compared bit by bit. Other flags excuse nothing.
+
+``prove_unfolded`` leaves constants as they are written: functions that runtimes approximate stay unknown, of constants
+too. Where one model applies such a function to a constant alone, and the other to a tensor of which the constant is a
+part, that shows what computing constants hides.
 """
 
 from __future__ import annotations
@@ -12,13 +16,12 @@ from collections.abc import Collection, Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.proofs.algebra import Symbol, TooLargeError, UnsupportedError
+from onnx_passes.numbers.algebra import Symbol, TooLargeError, UnsupportedError
+from onnx_passes.numbers.terms import VARIABLE, Terms
+from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.decide import decide
-from onnx_passes.proofs.inputs import interface_difference, paired_inputs, variables
-from onnx_passes.proofs.places import assumptions_of
+from onnx_passes.proofs.inputs import assumptions_of, interface_difference, paired_inputs, variables
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.proofs.symbolic import Evaluation
-from onnx_passes.proofs.terms import VARIABLE, Terms
 
 FLAGS = ("nnan", "ninf", "nsz")
 _BOOL = ir.DataType.BOOL
@@ -88,3 +91,21 @@ def _tests(terms: Terms, term: int, flags: Collection[str]) -> Iterator[int]:
         size = terms.make(Symbol("Abs", dtype, (dtype,)), (term,))
         limit = terms.number(dtype, np.asarray(np.inf))
         yield terms.make(Symbol("Equal", _BOOL, (dtype, dtype)), (size, limit))
+
+
+def prove_unfolded(before: ir.Model, after: ir.Model) -> Proof | None:
+    """Prove that all elements of the outputs of two models are the same terms."""
+    terms = Terms()
+    first, second = (Evaluation(model, terms, fold=False) for model in (before, after))
+    try:
+        inputs = paired_inputs(before, after)
+        made = variables(terms, before)
+        a = first.outputs(made)
+        b = second.outputs([made[index] for index in inputs])
+    except (TooLargeError, UnsupportedError):
+        return None
+    if interface_difference(before, a, b):
+        return None
+    same = all((x.elements(terms) == y.elements(terms)).all() for x, y in zip(a, b, strict=True))
+    assumed = assumptions_of(terms, first, second)
+    return Proof("proved-here", "congruence", assumptions=assumed) if same else None

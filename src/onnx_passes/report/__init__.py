@@ -1,1 +1,1 @@
-"""What people see of a run: tables, differences, progress, pages."""
+"""Output of a run for users: tables, differences, progress, pages."""

@@ -1,4 +1,4 @@
-"""The table of integer layers: what each adds up, and in how many bits."""
+"""The table of integer layers: their sums, and the bits of these."""
 
 from __future__ import annotations
 

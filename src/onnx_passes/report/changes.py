@@ -1,4 +1,4 @@
-"""Show what every pass changed, as a difference of the printed graph."""
+"""Show the changes of every pass as a difference of the printed graph."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class PrintChanged(Instrument):
         self._contents = Contents()
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Keep the model as it came."""
+        """Keep the original model."""
         self._before = copy_model(model)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Print what a pass changed; a sequence is its members."""
+        """Print the changes of a pass; a sequence is printed by its members."""
         if record.has_children or not record.modified or self._before is None:
             return
         label = f"{record.number:03} {record.text}"
@@ -55,7 +55,7 @@ class PrintChanged(Instrument):
 
 
 def _summary(value: ir.Value | None) -> str:
-    """Say what a large constant of numbers holds."""
+    """Summarize the elements of a large numeric constant."""
     tensor = None if value is None else value.const_value
     if tensor is None or tensor.size <= _FEW or not (tensor.dtype.is_floating_point() or tensor.dtype.is_integer()):
         return ""

@@ -1,4 +1,4 @@
-"""Tables of what tensors can hold, and of what they held on data."""
+"""Tables of the ranges of tensors, and of their statistics on data."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _STATISTICS = (
 
 
 def range_lines(found: Inspection, width: int) -> Iterator[str]:
-    """List the range of every tensor, if it was asked for: channels that never change have their value behind ``=``."""
+    """Yield the range of every tensor, if requested: constant channels have their value after ``=``."""
     return _lines(_RANGES, found.ranges, _range_row, width)
 
 
 def statistics_lines(found: Inspection, width: int) -> Iterator[str]:
-    """List what every tensor held, if data was given."""
+    """Yield the statistics of every tensor, if data was given."""
     return _lines(_STATISTICS, found.tensors, _statistics_row, width)
 
 

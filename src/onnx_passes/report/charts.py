@@ -14,7 +14,7 @@ _OTHERS = "others"
 
 
 def charts(recording: Recording, run: RunRecord, found: Findings) -> Json:
-    """Return what the charts of a report show."""
+    """Return the data of the charts of a report."""
     last = run.steps[-1].number if run.steps else 1
     return {
         "operators": operators(recording),

@@ -1,4 +1,4 @@
-"""Differences of printed graphs in colour: lines, what differs within them, and what constants hold."""
+"""Coloured differences of printed graphs: lines, changes within lines, and contents of constants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESULT = re.compile(r"\s*(?:constant )?([^=:]+?)(?: =|:)")
 _ALIKE = 0.6
 """Lines that share less than this are not compared word by word."""
 Summary = Callable[[str, str], str]
-"""Given a sign and the name of a constant, what it holds on that side."""
+"""Returns the content of a constant on one side, given the sign of the side and the name."""
 
 
 def coloured_console(stream: TextIO) -> Console | None:
@@ -38,7 +38,7 @@ def coloured_list(changes: str) -> Text:
 
 
 def coloured(difference: str, summary: Summary) -> Text:
-    """Colour a unified difference; what differs between a line and the one that it became is emphasised."""
+    """Colour a unified difference; changes within a line are emphasised."""
     text = Text()
     for is_change, lines in groupby(difference.rstrip("\n").split("\n"), _is_change):
         group = list(lines)
@@ -81,7 +81,7 @@ def _line(sign: str, line: str, other: str | None, summary: Summary) -> Text:
 
 
 def _parts(line: str, other: str | None) -> Iterator[tuple[str, bool]]:
-    """Split a line into what it shares with another one and what is new; lines that share little are all of a piece."""
+    """Split a line into parts shared with another one and new parts; lines that share little are one part."""
     words, before = _WORD.findall(line), _WORD.findall(other or "")
     matcher = SequenceMatcher(None, before, words, autojunk=False)
     if other is None or matcher.ratio() < _ALIKE:

@@ -1,6 +1,6 @@
-"""Tables that keep their columns in any width: numbers are never cut, texts break between words, the rest is left out.
+"""Tables that fit any width: numbers are never cut, texts break between words, other columns are dropped.
 
-Nothing here needs a terminal library, so that ``list`` and ``explain`` answer at once.
+Nothing here needs a terminal library, so that ``list`` and ``explain`` start fast.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _KEPT = 2
 _ITEM = re.compile(r"([A-Z][a-z]+(?: [a-z]+)?:\s+)|  (?! )")
 """The start of a labelled paragraph, or of a line in a list."""
 _FULL_LINE = 100
-"""Lines of documentation are broken behind this many characters: shorter ones end where they are meant to."""
+"""Documentation is reflowed if a line exceeds this width: shorter lines end intentionally."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: what to do with it where there is little room.
+    """A column, and its behaviour when there is little room.
 
-    ``wrap`` breaks texts between words, ``front`` and ``end`` cut them there, none of it below ``least`` characters.
-    Of columns with ``spare`` above 0 the highest is left out first.
+    ``wrap`` breaks texts between words, ``front`` and ``end`` cut them there, never below ``least`` characters. Of
+    columns with ``spare`` above 0 the highest is dropped first.
     """
 
     title: str
@@ -42,7 +42,7 @@ class Column:
 
 
 def width_of(stream: TextIO, otherwise: int) -> int:
-    """Return how many characters a line of a stream may have; a file has no width, unless COLUMNS says so."""
+    """Return the width of a stream in characters; a file has none, unless COLUMNS is set."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) > 0:
         return int(columns)
@@ -53,10 +53,10 @@ def width_of(stream: TextIO, otherwise: int) -> int:
 
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, *, cut: bool = False) -> list[int]:
-    """Return the width of every column, 0 for those that are left out.
+    """Return the width of every column, 0 for dropped ones.
 
-    Where there is no room for all numbers, lines are too long or, with ``cut``, the last columns are left out: the
-    first ones say what a row is.
+    If the numbers do not fit, lines are too long or, with ``cut``, the last columns are dropped: the first ones name
+    the row.
     """
     titled = zip((column.title for column in columns), *rows, strict=True)
     natural = [max(_longest_line(cell) for cell in cells) for cells in titled]
@@ -91,7 +91,7 @@ def cell_lines(column: Column, text: str, width: int) -> list[str]:
 
 
 def pass_cell(text: str, depth: int) -> str:
-    """Print a pass with its options, on a line of their own if they are long, and without what is nested in it."""
+    """Return a pass with its options, on a separate line if they are long, without nested passes."""
     indent, text = "  " * depth, without_body(text)
     name, brace, options = text.partition("{")
     if len(indent) + len(text) <= _LONG_NAME or not brace:
@@ -153,7 +153,7 @@ def wrapped(text: str, width: int, hang: str = "") -> list[str]:
 
 
 def reflowed(text: str, width: int) -> str:
-    """Break the lines of a text with labels, ``Refuses: …``, anew for a width, each behind its label."""
+    """Reflow a text with labels, ``Refuses: …``, to a width, with indentation after each label."""
     if all(len(line) <= width for line in text.split("\n")):
         return text
     return "\n".join(

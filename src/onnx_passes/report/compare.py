@@ -1,4 +1,4 @@
-"""The report of two models: what is in one and not in the other."""
+"""The report of the differences of two models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_passes.report.html import write_report
 
 
 def report_differences(before: Source, after: Source, target: str | Path, *, title: str = "") -> Path:
-    """Write a page that shows how two models differ, whatever their nodes are called; as .json, its data."""
+    """Write a page of the differences of two models, regardless of node names; as .json, its data."""
     old, new = load(before), load(after)
     text = title or f"{title_of(old)} → {title_of(new)}"
     recording = compare(old, new, text)

@@ -1,4 +1,4 @@
-"""The data of a report: what a run did, as plain data that the page shows and programs may read."""
+"""The data of a report, as plain data for the page and for programs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import onnx_ir as ir
 
+from onnx_passes.check.blame.reproducer import versions
 from onnx_passes.core.evidence import STEP, RewriteProof
 from onnx_passes.core.plain import Json, finite, plain
 from onnx_passes.core.records import RunRecord
@@ -17,11 +18,10 @@ from onnx_passes.history.constants import type_name
 from onnx_passes.history.events import Event
 from onnx_passes.history.recording import Recording, State
 from onnx_passes.history.versions import Description, GraphVersion, NodeVersion, ValueVersion
-from onnx_passes.ops.families import family_of, key_of, operand_names
+from onnx_passes.ops.describe import family_of, key_of, operand_names
 from onnx_passes.report.charts import charts
 from onnx_passes.report.findings import Findings
 from onnx_passes.report.sources import Sources, short_source
-from onnx_passes.verify.blame.reproducer import versions
 
 FORMAT = 1
 _LONGEST = 400
@@ -29,7 +29,7 @@ _LONGEST = 400
 
 
 def report_data(recording: Recording, findings: Findings | None = None, *, title: str = "", kind: str = "run") -> Json:
-    """Return the data of a run, and what was found out about the models before and after it."""
+    """Return the data of a run, with the findings about the models before and after it."""
     found = findings or Findings()
     run = recording.run
     assert run is not None, "there is no run yet"
@@ -61,7 +61,7 @@ def report_data(recording: Recording, findings: Findings | None = None, *, title
 
 
 def _run(run: RunRecord) -> Json:
-    """Return the record of a run; a report travels, and does not tell where the package is installed."""
+    """Return the record of a run, without the place of installation, as reports are passed on."""
     data = plain(run)
     for step, written in zip(run.steps, data["steps"], strict=True):
         if written.pop("proofs", None):
@@ -72,7 +72,7 @@ def _run(run: RunRecord) -> Json:
 
 
 def filled(data: Mapping[str, Any], keep: Iterable[str] = ()) -> Json:
-    """Leave out what is empty."""
+    """Remove empty entries."""
     kept = set(keep)
     return {key: item for key, item in data.items() if key in kept or item not in (None, "", (), [], {})}
 

@@ -1,4 +1,4 @@
-"""What is proved of the rules of the collection: a row for each, and the count; read from the certificates."""
+"""Certificates of the rules of the collection as rows, and their summary."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_passes.proofs.lookup import current_certificates
-from onnx_passes.proofs.rule_certificate import RuleCertificate, certificates_of, certified_passes
+from onnx_passes.proofs.rule_certificate import RuleCertificate, certificates_of, certified_passes, current_certificates
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class EvidenceRow:
 
     @property
     def name(self) -> str:
-        """Return the name by which the rule can be proved or fuzzed."""
+        """Return the name of the rule for ``prove`` and ``fuzz``."""
         return f"{self.pass_name}/{self.certificate.rule}"
 
     def to_json(self) -> dict[str, Any]:
@@ -29,7 +28,7 @@ class EvidenceRow:
 
 
 def evidence(words: Sequence[str] = ()) -> list[EvidenceRow]:
-    """List what is known of all rules, or of those whose name contains all words."""
+    """List the certificates of all rules, or of those whose name contains all words."""
     found: list[EvidenceRow] = []
     for pass_name in certified_passes():
         held = certificates_of(pass_name)
@@ -43,12 +42,12 @@ def evidence(words: Sequence[str] = ()) -> list[EvidenceRow]:
 
 
 def summary(rows: Iterable[EvidenceRow]) -> str:
-    """Say how many rules are proved, and what the others lack."""
+    """Return how many rules are proved, by level."""
     rows = list(rows)
     levels = Counter(row.certificate.level for row in rows)
     proved = levels["proved"] + levels["equal-in-reals"]
     share = f"{100 * proved / len(rows):.0f} %" if rows else "none"
-    others = {"stale": "are stale", "tested": "tested, on assumptions"}
+    others = {"stale": "are stale", "edited": "are of files that were changed", "tested": "tested, on assumptions"}
     rest = "".join(f"; {levels[level]} {what}" for level, what in others.items() if levels[level])
     return (
         f"{proved} of {len(rows)} laws and rules are proved ({share}): "
@@ -57,17 +56,17 @@ def summary(rows: Iterable[EvidenceRow]) -> str:
 
 
 def missing(rows: Iterable[EvidenceRow]) -> list[tuple[str, int]]:
-    """Count what the proofs of the others lack, the most frequent first."""
+    """Count the reasons of missing proofs, the most frequent first."""
     reasons = Counter(row.certificate.lacks for row in rows if not row.certificate.is_proved)
     return sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
 
 
 def laws_page(rows: Sequence[EvidenceRow]) -> str:
-    """Write the page of all laws and rules, as Markdown."""
+    """Return the page of all laws and rules, as Markdown."""
     lines = [
-        "# Laws and rules, and what is proved of them",
+        "# Laws and rules with their certificates",
         "",
-        "Written by `make prove`; [certificates](../concepts/certificates.md) says what it means.",
+        "Written by `make prove`. [Certificates](../concepts/certificates.md) explains the columns.",
         "",
         f"{summary(rows)}.",
         "",

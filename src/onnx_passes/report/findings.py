@@ -1,4 +1,4 @@
-"""What is found out about models when a report is written: numbers of their values, and what stands in the way."""
+"""Findings about the models of a report: statistics of their values, and the nodes that prevent streamlining."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_passes.analysis.streamlined import Accumulator, Streamlined, streamlin
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.plain import Json
 from onnx_passes.datatypes import parse
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.constants import constant, is_constant_node
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.quantizing import is_quantizer
 from onnx_passes.passes.analyse.bit_cost import bit_cost
@@ -28,12 +28,12 @@ from onnx_passes.passes.thresholds.nodes import is_thresholds
 _CHANNELS, _ROWS = 256, 64
 """Channels of a range, and of thresholds, that are kept."""
 _LARGE = 3000
-"""Nodes of a model beyond which nothing is found out that the run does not know."""
+"""For models with more nodes, only the data of the run are reported."""
 
 
 @dataclass
 class Findings:
-    """Facts by name of a value, after the run and before it; what blocks; layers with their bits; integer shares."""
+    """Facts by value name, after the run and before it; blockers; layers with their bits; integer shares."""
 
     final: dict[str, Json] = field(default_factory=dict[str, Json])
     original: dict[str, Json] = field(default_factory=dict[str, Json])
@@ -43,7 +43,7 @@ class Findings:
 
 
 def find_out(final: ir.Model | None, original: ir.Model | None = None) -> Findings:
-    """Look at the model that a run ended with and, if it is at hand, at the one that it began with."""
+    """Analyze the final model of a run and, if available, the original one."""
     found = Findings()
     before, after = _Look.at(original), _Look.at(final)
     if before is not None:
@@ -58,7 +58,7 @@ def find_out(final: ir.Model | None, original: ir.Model | None = None) -> Findin
 
 @dataclass
 class _Look:
-    """A model with all shapes that can be inferred, and what is known of its values."""
+    """A model with inferred shapes, and the facts about its values."""
 
     model: ir.Model
     known: Mapping[ir.Value, Range]
@@ -145,12 +145,12 @@ def _has_shapes(graph: ir.Graph) -> bool:
 def _values(graph: ir.Graph) -> Iterator[ir.Value]:
     yield from graph.inputs
     for node in graph:
-        if node.op_type != "Constant":
+        if not is_constant_node(node):
             yield from node.outputs
 
 
 def _range(known: Range, axis: int | None) -> Json:
-    """Return the bounds for each channel, or one for all if they are alike."""
+    """Return the bounds for each channel, or one pair if they are equal."""
     rank = known.low.ndim
     known = known.joined([each for each in range(rank) if each != axis])
     low, high = known.low.reshape(-1), known.high.reshape(-1)

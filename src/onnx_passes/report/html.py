@@ -1,4 +1,4 @@
-"""The report of a run as a file: a page that needs nothing beside itself, or its data alone."""
+"""The report of a run as a file: a self-contained page, or its data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PACKED = '<script type="application/octet-stream;base64" id="report-gz">'
 
 
 def write_report(data: dict[str, Any], target: str | Path) -> Path:
-    """Write a report, all of it or nothing: with the suffix .json its data, otherwise a page."""
+    """Write a report atomically: with the suffix .json its data, otherwise a page."""
     path = Path(target)
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
     try:

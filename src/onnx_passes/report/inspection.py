@@ -1,4 +1,4 @@
-"""What ``inspect`` shows on the terminal."""
+"""The output of ``inspect`` on the terminal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from onnx_passes.analysis.amounts import total
 from onnx_passes.analysis.bit_cost import ModelBitCost
 from onnx_passes.analysis.cost import SCALAR, Layer, ModelCost
+from onnx_passes.analysis.formulas import total
 from onnx_passes.analysis.support import Support
+from onnx_passes.core.text import size_text
 from onnx_passes.graph.extents import Amount, Extent
 from onnx_passes.graph.wording import count
 from onnx_passes.passes.analyse.inspection import Inspection, Timed
@@ -20,7 +21,7 @@ from onnx_passes.report.accumulators import accumulators_table
 from onnx_passes.report.channels import range_lines, statistics_lines
 from onnx_passes.report.columns import Column, table_lines, width_of, wrapped
 from onnx_passes.report.sizes import SizeNames
-from onnx_passes.report.tables import Row, fitted_table, seconds_text, size_text
+from onnx_passes.report.tables import Row, fitted_table, seconds_text
 
 _LABEL = 11
 _CELL = 32
@@ -33,7 +34,7 @@ _LEAST_SHARE = 0.01
 
 
 def show_inspection(found: Inspection, *, layers: bool = False, console: Console | None = None) -> None:
-    """Print what was found on standard output, with a line for each node if asked for."""
+    """Print the findings on standard output, with a line for each node if requested."""
     console = console or Console(highlight=False, width=width_of(sys.stdout, 240))
     names = _names(found)
     operators = operators_table(found, console.width, names)
@@ -62,9 +63,9 @@ def _names(found: Inspection) -> SizeNames:
 
 
 def sections(found: Inspection, names: SizeNames | None = None) -> Iterator[tuple[str, list[str]]]:
-    """Say what was found in lines, by label; labels without lines have nothing to say.
+    """Yield the findings as lines, by label; labels without lines are empty.
 
-    ``names`` are the short names of sizes, which those of amounts here join.
+    ``names`` are the short names of sizes, to which those of amounts are added.
     """
     summary, cost, graph = found.summary, found.cost, found.statistics
     names = _names(found) if names is None else names

@@ -1,4 +1,4 @@
-"""Progress on a terminal, shown only when a run takes long: the pass that runs, and what the last ones did."""
+"""Progress on a terminal, shown only for long runs: the current pass, and the effects of the last ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Progress(Instrument):
         self._lock = threading.Lock()
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
-        """Start the clock; nothing that runs has to think of it."""
+        """Start the timer, which needs no calls from the run."""
         self._view = View(run)
         self._timer = threading.Timer(self.patience, self._show)
         self._timer.daemon = True
@@ -56,7 +56,7 @@ class Progress(Instrument):
         return None
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Note what the pass did."""
+        """Record the effects of the pass."""
         self._view.end(record)
 
     def after_rewrite(self, application: Application) -> None:
@@ -92,7 +92,7 @@ class Progress(Instrument):
 
 
 class View:
-    """What is known of a run that is under way, as lines of any width."""
+    """The state of a run in progress, as lines of any width."""
 
     def __init__(self, run: RunRecord | None = None) -> None:
         self.rewrites = 0
@@ -105,7 +105,7 @@ class View:
         self._place = 0
 
     def begin(self, record: StepRecord, step: Step) -> None:
-        """Take up a pass; of those inside of each other all are known."""
+        """Start a pass; nested passes are a stack."""
         del self._open[record.depth :]
         self._open.append(record)
         self._place = self._places.get(id(step), self._place)
@@ -117,14 +117,14 @@ class View:
             self._last.append(record)
 
     def lines(self, width: int) -> tuple[list[str], str]:
-        """Return lines for the last steps that changed something, if the run takes long, and one for what runs now."""
+        """Return lines for the last steps with changes, if the run takes long, and one for the current pass."""
         now = time.perf_counter() - self._started
         rows = [_row(record) for record in list(self._last)] if now >= _LONG else []
         done = list(table_lines(_COLUMNS, rows, max(width - 2, 1))) if rows else []
         return done, _joined([*self._running(now)], width)
 
     def _running(self, now: float) -> Iterator[str]:
-        """Yield what to say, the most important first."""
+        """Yield the parts of the progress line, the most important first."""
         names = [record.name for record in list(self._open)] or ["…"]
         yield names[-1]
         yield f"{now:.0f} s"

@@ -1,4 +1,4 @@
-"""What is proved of the rewrites of a run, as a table: the least known first."""
+"""The proofs of the rewrites of a run as a table, the weakest first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def show_proofs(record: RunRecord, *, table: bool = False, console: Console | No
 
 
 def proofs_table(record: RunRecord, width: int) -> Table:
-    """Tabulate rewrites of which the same is known together, with what it rests on."""
+    """Tabulate rewrites with equal evidence together, with its basis."""
     columns = [
         Column("pass", shorten="end", least=12),
         Column("rewrite", shorten="end", least=12),
@@ -49,7 +49,7 @@ def proofs_table(record: RunRecord, width: int) -> Table:
 
 
 def proofs_line(record: RunRecord) -> str:
-    """Count the rewrites of a run by what is known of them."""
+    """Count the rewrites of a run by their evidence."""
     counts = Counter(proof.level for _, proof in _rewrites(record))
     if not counts:
         return ""

@@ -1,4 +1,4 @@
-"""The data of the report of a run, with what is found out about its models."""
+"""The data of the report of a run, with the findings about its models."""
 
 from __future__ import annotations
 

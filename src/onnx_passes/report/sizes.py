@@ -18,7 +18,7 @@ _LONGEST = 100
 
 
 class SizeNames:
-    """Names ``d1``, ``d2``, … for the formulas in what is shown, and what they stand for.
+    """Names ``d1``, ``d2``, … for formulas in the output, and their definitions.
 
     ``reserved`` are the names of dimensions, which no other size may have.
     """
@@ -59,7 +59,7 @@ class SizeNames:
         return Extent({tuple(sorted(map(self.of, names))): factor for names, factor in terms})
 
     def lines(self) -> Iterator[str]:
-        """Return the formulas that names stand for, in terms of one another; empty if no formula was named."""
+        """Return the definitions of the names, in terms of one another; empty if no formula was named."""
         by_length = sorted(self._names, key=len)
         for number, formula in enumerate(by_length[:_LISTED]):
             text, name = formula, self._names[formula]

@@ -1,4 +1,4 @@
-"""Where passes and rules are written, and what they say of themselves."""
+"""The source locations and documentation of passes and rules."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 class Sources:
-    """The passes that a run came to, those that gave it rules, and the rules that were applied.
+    """The passes of a run, the passes with its rules, and the applied rules.
 
-    Rules of several passes may have one name: ``label`` tells them apart.
+    Rules of several passes may have one name: ``label`` distinguishes them.
     """
 
     def __init__(self, run: RunRecord) -> None:
@@ -41,12 +41,12 @@ class Sources:
         }
 
     def label(self, name: str, source: str) -> str:
-        """Return what a rule is called here."""
+        """Return the unique label of a rule."""
         return self._labels.get((name, source), name)
 
 
 def short_source(source: str) -> str:
-    """Name a place in this package, or below the current folder, without what comes before that."""
+    """Return a source location relative to this package or the current folder."""
     path, _, line = source.rpartition(":")
     if not path or not line.isdigit():
         return source

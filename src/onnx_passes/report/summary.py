@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from onnx_passes.report.columns import Column
-from onnx_passes.report.tables import Row, fitted_table, size_text
+from onnx_passes.core.text import size_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from onnx_passes.core.records import RunRecord
+    from onnx_passes.report.tables import Row
 
 Pair = tuple[int, int]
 """A number before and after."""
@@ -20,7 +20,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a run made of a model: nodes, bytes and operator set before and after, what it cost and what is known."""
+    """The effects of a run on a model: nodes, bytes and operator set before and after, its cost and its evidence."""
 
     nodes: Pair
     bytes: Pair
@@ -41,17 +41,17 @@ class RunSummary:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Read what ``vars`` of a summary were written as."""
+        """Read a summary from its ``vars``."""
         nodes, size, opset = (tuple(data[key]) for key in ("nodes", "bytes", "opset"))
         return cls(nodes, size, opset, data["cpu"], data["level"], data.get("obstacle", ""))
 
     def line(self, name: str) -> str:
-        """Say it in one line."""
+        """Return the summary in one line."""
         parts = [self.nodes_text, self.bytes_text, self._opset, f"{self.cpu:.1f} s", self.evidence]
         return f"{name}: {', '.join(filter(None, parts))}"
 
     def warning(self, name: str) -> str:
-        """Return a warning about a result that could not be verified; empty if it was, or if nobody asked for it."""
+        """Return a warning about an unverified result; empty if it was verified, or verification is off."""
         return f"warning: {name} could not be verified: {self.obstacle.splitlines()[0]}" if self.obstacle else ""
 
     @property
@@ -70,7 +70,7 @@ class RunSummary:
 
     @property
     def evidence(self) -> str:
-        """Say how well it is known that the results are the same."""
+        """Describe the level of evidence that the results are equal."""
         words = {"": "not verified", "unverified": "not verified", "unchanged": "unchanged"}
         return words.get(self.level, f"verified: {self.level}")
 
@@ -81,7 +81,10 @@ class RunSummary:
 
 
 def models_table(rows: Sequence[tuple[str, RunSummary | None, str]], width: int) -> Table:
-    """Tabulate models by name, each with what was made of it, and how that ended."""
+    """Tabulate models by name, each with the effects of its run, and its status."""
+    from onnx_passes.report.columns import Column
+    from onnx_passes.report.tables import fitted_table
+
     columns = [
         Column("model", shorten="front", least=16),
         Column("nodes", right=True),

@@ -1,4 +1,4 @@
-"""Tables for the terminal: what every pass did, what every rule did, and the model before and after."""
+"""Tables for the terminal: the effects of every pass and every rule, and the model before and after."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from onnx_passes.core.evidence import UNCHANGED, UNVERIFIED, findings_in
 from onnx_passes.core.naming import fold
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import Inference, ModelSize, RuleRecord, RunRecord, Status, StepRecord
+from onnx_passes.core.text import size_text
 from onnx_passes.graph.wording import count
 from onnx_passes.report.columns import Column, cell_lines, fit, pass_cell, width_of, with_names_apart
 
@@ -117,7 +118,7 @@ def _steps(record: RunRecord, measured: Mapping[str, float], width: int) -> tupl
 
 
 def is_no_news(step: StepRecord) -> bool:
-    """Tell whether a step held already, or is part of a sequence and changed nothing."""
+    """Return whether a step was already satisfied, or is part of a sequence and changed nothing."""
     if step.status is Status.SKIPPED:
         return step.why.startswith("needed")
     return step.depth > 0 and step.status is Status.DONE and not step.modified and not step.notes
@@ -157,7 +158,7 @@ def rules_table(record: RunRecord, width: int) -> Table:
 
 
 def _totals(record: RunRecord) -> list[tuple[str, RuleRecord]]:
-    """Add up what the same rule of the same pass did in several steps."""
+    """Sum the applications of the same rule of the same pass over several steps."""
     totals: dict[tuple[str, str, str], RuleRecord] = {}
     for step in record.steps:
         for rule in step.rules:
@@ -191,7 +192,7 @@ def model_table(before: ModelSize, after: ModelSize, width: int) -> Table:
 
 
 def evidence_text(step: StepRecord, *, short: bool = False) -> str:
-    """Say in a few words, or in fewer, how well it is known that a step kept the results."""
+    """Describe briefly, or very briefly, the evidence that a step kept the results."""
     shown, proved = _shown_text(step, short=short), sum(bool(proof.level) for proof in step.proofs)
     if any(finding.is_proof for finding in findings_in(step.level)):
         return step.level if short or not shown else f"{step.level}; {shown}"
@@ -199,7 +200,7 @@ def evidence_text(step: StepRecord, *, short: bool = False) -> str:
 
 
 def _shown_text(step: StepRecord, *, short: bool) -> str:
-    """Say what runs showed."""
+    """Describe the evidence from executions."""
     evidence = step.evidence
     if evidence is None or evidence.level == "unchanged":
         return ""
@@ -225,7 +226,7 @@ def _shown_text(step: StepRecord, *, short: bool) -> str:
 
 
 def evidence_words(record: RunRecord) -> str:
-    """Say in a few words how well it is known that a run kept the results."""
+    """Describe briefly the evidence that a run kept the results."""
     return "" if record.level == UNCHANGED else record.level
 
 
@@ -235,7 +236,7 @@ def metric_text(value: float) -> str:
 
 
 def _metric_with_change(step: StepRecord, name: str, baseline: float) -> str:
-    """Print the value after a step, and its change against the model as it came."""
+    """Return the value after a step, and its change against the original model."""
     if name not in step.metrics:
         return ""
     value = step.metrics[name]
@@ -246,7 +247,7 @@ def _metric_with_change(step: StepRecord, name: str, baseline: float) -> str:
 
 
 def inference_text(found: Inference) -> str:
-    """Say how long an inference takes before and after, or why that is not known."""
+    """Return the inference times before and after, or the reason why they are not known."""
     if found.before is None or found.after is None:
         return f"not timed: {found.why}"
     return (
@@ -267,17 +268,8 @@ def seconds_text(seconds: float) -> str:
 
 
 def signed(number: int) -> str:
-    """Print a difference; nothing for none."""
+    """Return a signed difference; empty for zero."""
     return f"{number:+,}".replace("-", "−") if number else ""
-
-
-def size_text(size: float) -> str:
-    """Print a number of bytes for people."""
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
 
 
 def _reasons(record: RunRecord) -> list[str]:

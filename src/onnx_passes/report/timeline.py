@@ -1,4 +1,4 @@
-"""When a run did what, as a trace that Perfetto and Chrome show: passes, checks, rules, rewrites, numbers of nodes."""
+"""The timeline of a run, as a trace for Perfetto and Chrome: passes, checks, rules, rewrites, numbers of nodes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Timeline(Instrument):
         self._end(run)
 
     def pipeline_failed(self, run: RunRecord, model: ir.Model, error: BaseException) -> None:
-        """Close what is open when a run fails."""
+        """Close open spans when a run fails."""
         while self._open:
             self._close()
         self._end(run, failed=str(error))
@@ -51,13 +51,13 @@ class Timeline(Instrument):
         self._open.append((self._now(), record))
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Close the span of a pass, with what it did; what is open in it was vetoed, and did nothing."""
+        """Close the span of a pass with its effects; open spans inside were vetoed without effect."""
         while self._open[-1][1] is not record:
             self._open.pop()
         self._close()
 
     def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
-        """Close the spans of a pass that failed, and of what is open in it."""
+        """Close the spans of a failed pass, and the open spans inside."""
         while self._open and self._open[-1][1].number >= record.number:
             self._close()
 
@@ -87,7 +87,7 @@ class Timeline(Instrument):
             self._count(start + ran, record.nodes_after, record.applications)
 
     def _rules(self, record: StepRecord, start: float, ran: float) -> None:
-        """Show the rules of a pass one after the other: what they took together, not when they were tried."""
+        """Show the rules of a pass one after the other, by their total times, not by the times of their attempts."""
         at = start
         for rule in record.rules:
             taken = min(rule.seconds * 1e6, start + ran - at)

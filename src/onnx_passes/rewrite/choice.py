@@ -1,4 +1,4 @@
-"""Which nodes of a model may be rewritten: some are kept as they are, or only some are meant."""
+"""Restrict rewrites: protected nodes, and selected nodes if only these may be rewritten."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MEANT = "onnx_passes.only"
 
 
 class Choice:
-    """The nodes that are kept, and those that alone are meant, as a model carries them.
+    """The protected nodes, and the selected ones, as stored in the metadata of a model.
 
-    What a rewrite puts in the place of nodes that are meant is meant as well.
+    Replacements of selected nodes are selected as well.
     """
 
     def __init__(self, model: ir.Model) -> None:
@@ -29,7 +29,7 @@ class Choice:
         self._meant = names_in(model, MEANT)
 
     def refusal(self, nodes: Sequence[ir.Node]) -> str:
-        """Say why a rewrite of some nodes is not wanted, if so."""
+        """Return the reason why some nodes must not be rewritten; empty if they may."""
         if self._kept and (kept := next((node for node in nodes if _is_among(node, self._kept)), None)) is not None:
             return f"{name_of(kept) if len(nodes) > 1 else 'it'} is kept as it is"
         if self._meant is not None and not any(_is_among(node, self._meant) for node in nodes):
@@ -37,7 +37,7 @@ class Choice:
         return ""
 
     def follow(self, added: Iterable[ir.Node]) -> None:
-        """Mean also what was put in the place of something that is meant."""
+        """Select the replacements of selected nodes."""
         if self._meant is not None:
             self._meant |= {_label(node) for node in added}
             write_names(self._model, MEANT, self._meant)
@@ -58,7 +58,7 @@ def names_in(model: ir.Model, key: str) -> frozenset[str] | None:
 
 
 def write_names(model: ir.Model, key: str, names: Collection[str] | None) -> bool:
-    """Let a model carry names under a key, or none; returns whether that changed something."""
+    """Store names in the metadata of a model under a key, or remove them; return whether that changed anything."""
     before = model.metadata_props.get(key)
     if names is None:
         model.metadata_props.pop(key, None)
@@ -68,7 +68,7 @@ def write_names(model: ir.Model, key: str, names: Collection[str] | None) -> boo
 
 
 def chosen(model: ir.Model, patterns: Iterable[str]) -> frozenset[str]:
-    """Return what models carry of all nodes whose name, operator or result fits a pattern such as ``conv1*``."""
+    """Return the labels of all nodes whose name, operator or result matches a pattern such as ``conv1*``."""
     nodes = [node for container in (model.graph, *model.functions.values()) for node in all_nodes(container)]
     found: set[str] = set()
     for pattern in patterns:
@@ -84,7 +84,7 @@ def chosen(model: ir.Model, patterns: Iterable[str]) -> frozenset[str]:
 
 
 def _label(node: ir.Node) -> str:
-    """Return what a model carries of a node that is chosen: its name, or its results if it has none."""
+    """Return the label of a node in metadata: its name, or its results if it has none."""
     return node.name or _results(node)
 
 
@@ -98,5 +98,5 @@ def _results(node: ir.Node) -> str:
 
 
 def texts_of(node: ir.Node) -> list[str]:
-    """Return what a node can be called by: its name, its operator, its results."""
+    """Return the texts that patterns match: the name of a node, its operator, its results."""
     return [text for text in (node.name, node.op_type, *(value.name for value in node.outputs)) if text]

@@ -1,7 +1,7 @@
 """Patterns compiled to functions: structural matching with backtracking, commutativity without copies.
 
-Each matcher takes what it looks at, the state, and the continuation to call when it fits. A matcher that
-fails takes its bindings back, so that alternatives, swapped inputs and failed checks all backtrack alike.
+Each matcher gets the item, the state, and the continuation to call on success. A matcher that fails undoes its
+bindings, so that alternatives, swapped inputs and failed checks all backtrack in the same way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import onnx_ir as ir
-from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.traits import is_commutative
@@ -25,7 +24,17 @@ from onnx_passes.rewrite.failures import (
     two_values,
 )
 from onnx_passes.rewrite.match import State
-from onnx_passes.rewrite.patterns import choices, operator_of
+from onnx_passes.rewrite.patterns import (
+    AnyValue,
+    AttributeConstant,
+    AttributePattern,
+    ConstantPattern,
+    NodePattern,
+    OrValue,
+    ResultPattern,
+    Var,
+    choices,
+)
 
 Continue: TypeAlias = Callable[[], bool]
 MatchValue: TypeAlias = "Callable[[ir.Value | None, State, Continue], bool]"
@@ -43,38 +52,38 @@ class Compiler:
     def __init__(self, *, commute: bool, constants: Collection[str] = ()) -> None:
         self.commute = commute
         self.constants = constants
-        self._nodes: dict[language.NodePattern, MatchNode] = {}
+        self._nodes: dict[NodePattern, MatchNode] = {}
 
-    def node(self, pattern: language.NodePattern) -> MatchNode:
+    def node(self, pattern: NodePattern) -> MatchNode:
         """Compile a node pattern."""
         if pattern not in self._nodes:
             self._nodes[pattern] = self._compile_node(pattern)
         return self._nodes[pattern]
 
-    def value(self, pattern: language.ValuePattern | None) -> MatchValue:
+    def value(self, pattern: Var | None) -> MatchValue:
         """Compile a value pattern."""
         match pattern:
             case None:
                 return _match_missing
-            case language.AnyValue():
+            case AnyValue():
                 return _match_anything
-            case language.NodeOutputPattern():
+            case ResultPattern():
                 return self._compile_output(pattern)
-            case language.Constant():
+            case ConstantPattern():
                 return _compile_constant(pattern)
-            case language.BacktrackingOr() | language.OpIdDispatchOr():
+            case OrValue():
                 return self._compile_or(pattern)
             case _:
                 return _compile_variable(pattern, is_constant=pattern.name in self.constants)
 
-    def _compile_node(self, pattern: language.NodePattern) -> MatchNode:
+    def _compile_node(self, pattern: NodePattern) -> MatchNode:
         matchers = [self.value(value) for value in pattern.inputs]
         match_operator = _operator_test(pattern)
         match_attributes = _attribute_test(pattern)
         count_mismatch = _count_test(pattern)
         named = tuple((i, output.name) for i, output in enumerate(pattern.outputs) if output.name is not None)
         count = len(matchers)
-        swaps = self.commute and count > 1 and is_commutative(str(pattern.domain), pattern.op_type)
+        swaps = self.commute and count > 1 and is_commutative(pattern.domain, pattern.op_type)
         match_inputs = _match_in_any_order if swaps else _match_in_order
 
         def match_node(node: ir.Node, state: State, proceed: Continue) -> bool:
@@ -110,9 +119,9 @@ class Compiler:
 
         return match_node
 
-    def _compile_output(self, pattern: language.NodeOutputPattern) -> MatchValue:
-        match_node = self.node(pattern.producer())
-        index = pattern.output_index
+    def _compile_output(self, pattern: ResultPattern) -> MatchValue:
+        match_node = self.node(pattern.node)
+        index = pattern.index
 
         def match_output(value: ir.Value | None, state: State, proceed: Continue) -> bool:
             node = None if value is None else value.producer()
@@ -128,7 +137,7 @@ class Compiler:
 
         return match_output
 
-    def _compile_or(self, pattern: language.BacktrackingOr | language.OpIdDispatchOr) -> MatchValue:
+    def _compile_or(self, pattern: OrValue) -> MatchValue:
         alternatives = [(tag, self.value(choice)) for tag, choice in choices(pattern)]
         name, tag_name = pattern.name, pattern.tag_var
 
@@ -157,7 +166,7 @@ class Compiler:
 
 
 def _agree(added: dict[str, Any], state: State, name: str, item: Any) -> bool:
-    """Note a binding to be made, unless the name already stands for something else."""
+    """Add a binding, unless the name is bound to something else."""
     bound = state.bindings.get(name, added.get(name, _UNBOUND))
     if bound is _UNBOUND:
         added[name] = item
@@ -206,9 +215,9 @@ def _match_anything(value: ir.Value | None, state: State, proceed: Continue) -> 
     return proceed()
 
 
-def _compile_variable(pattern: language.ValuePattern, *, is_constant: bool) -> MatchValue:
+def _compile_variable(pattern: Var, *, is_constant: bool) -> MatchValue:
     name, optional = pattern.name, pattern.can_match_none
-    noted = name is None or cast(Any, pattern).check_method is not None
+    noted = name is None or pattern.check_method is not None
 
     def match_variable(value: ir.Value | None, state: State, proceed: Continue) -> bool:
         if value is None and not optional:
@@ -237,11 +246,11 @@ def _compile_variable(pattern: language.ValuePattern, *, is_constant: bool) -> M
     return match_variable
 
 
-def _compile_constant(pattern: language.Constant) -> MatchValue:
+def _compile_constant(pattern: ConstantPattern) -> MatchValue:
     expected = pattern.value
     numbers = expected if isinstance(expected, list) else [expected]
     shape = [len(numbers)] if isinstance(expected, list) else []
-    tolerance = {"rel_tol": cast(Any, pattern)._rel_tol, "abs_tol": cast(Any, pattern)._abs_tol}
+    tolerance = pattern.tolerance
 
     def match_constant(value: ir.Value | None, state: State, proceed: Continue) -> bool:
         tensor = constant_tensor(value)
@@ -266,7 +275,7 @@ def _compile_constant(pattern: language.Constant) -> MatchValue:
     return match_constant
 
 
-def _count_test(pattern: language.NodePattern) -> Callable[[ir.Node], str | None]:
+def _count_test(pattern: NodePattern) -> Callable[[ir.Node], str | None]:
     inputs, outputs, more_inputs = len(pattern.inputs), len(pattern.outputs), pattern.allow_other_inputs
 
     def count_mismatch(node: ir.Node) -> str | None:
@@ -280,15 +289,14 @@ def _count_test(pattern: language.NodePattern) -> Callable[[ir.Node], str | None
     return count_mismatch
 
 
-def _operator_test(pattern: language.NodePattern) -> Callable[[ir.Node], bool]:
-    operator = operator_of(pattern)
-    if operator is None:
-        return lambda node: pattern.op.matches(node.op_type) and pattern.domain.matches(node.domain)
-    domain, op_type = operator
+def _operator_test(pattern: NodePattern) -> Callable[[ir.Node], bool]:
+    if pattern.operator is None:
+        return lambda node: pattern.may_be(node.op_type) and pattern.may_be_in(node.domain)
+    domain, op_type = pattern.operator
     return lambda node: node.op_type == op_type and node.domain == domain
 
 
-def _attribute_test(pattern: language.NodePattern) -> Callable[[ir.Node, State], dict[str, Any] | None]:
+def _attribute_test(pattern: NodePattern) -> Callable[[ir.Node, State], dict[str, Any] | None]:
     wanted = tuple(pattern.attributes.items())
     others = pattern.allow_other_attributes
 
@@ -314,10 +322,10 @@ def _attribute_test(pattern: language.NodePattern) -> Callable[[ir.Node, State],
     return match_attributes if wanted or not others else lambda node, state: {}
 
 
-def _fits(pattern: language.AttrPattern, attribute: ir.Attr) -> bool:
-    if not isinstance(pattern, language.AttrConstantPattern):
-        return attribute.is_ref() or pattern.matches(attribute)
-    expected: Any = cast(Any, pattern)._value
+def _fits(pattern: AttributePattern, attribute: ir.Attr) -> bool:
+    if not isinstance(pattern, AttributeConstant):
+        return attribute.is_ref() or pattern.test is None or pattern.test(attribute)
+    expected: Any = pattern.value
     is_list = isinstance(expected, Sequence) and not isinstance(expected, str)
     if attribute.is_ref() or attribute.type not in _PLAIN or is_list != (attribute.type in _LISTS):
         return False

@@ -1,7 +1,8 @@
-"""The driver: applies rules from a worklist until none fits, at a cost that grows with what changes."""
+"""The driver: applies rules from a worklist until none matches, at a cost proportional to the changes."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -13,16 +14,28 @@ from onnx_passes.core.errors import BudgetError, OnnxPassesError
 from onnx_passes.core.naming import fold
 from onnx_passes.core.records import RuleRecord
 from onnx_passes.core.walk import all_nodes, holds_graphs
-from onnx_passes.graph.constants import tensor_of_constant_node
+from onnx_passes.graph.constants import is_constant_node, tensor_of_constant_node
 from onnx_passes.graph.names import Container
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.index import Entry, RuleIndex
 from onnx_passes.rewrite.leftovers import Refusals
 from onnx_passes.rewrite.match import Match, NodesByOperator, describe_node, opset_of
-from onnx_passes.rewrite.order import with_nested
+from onnx_passes.rewrite.nesting import with_nested
 from onnx_passes.rewrite.replacement import prepare
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.shuffled import Shuffled
+
+
+class Shuffled(deque[ir.Node]):
+    """A queue that returns any of its nodes; the same seed returns the same ones."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._random = random.Random(seed)  # noqa: S311 - an order, no secret
+
+    def popleft(self) -> ir.Node:
+        """Take one of the nodes."""
+        self.rotate(-self._random.randrange(len(self)))
+        return super().popleft()
 
 
 def rewrite(
@@ -34,10 +47,10 @@ def rewrite(
     refusals: Refusals | None = None,
     thorough: bool = True,
 ) -> int:
-    """Apply rules to a model until none fits any more; returns the number of applications.
+    """Apply rules to a model until none matches; return the number of applications.
 
-    Subgraphs are rewritten too, functions only if asked. ``refusals`` gets to know why nodes were refused. Unless
-    ``thorough``, rules are not tried, nor their refusals counted, where what they ask for is plainly missing.
+    Subgraphs are rewritten too, functions only on request. ``refusals`` records the reasons of refusals. Unless
+    ``thorough``, rules are skipped, and their refusals not counted, if their requirements are plainly missing.
     """
     index = rules if isinstance(rules, RuleIndex) else RuleIndex(rules)
     context = context or Context()
@@ -55,6 +68,10 @@ def rewrite(
     finally:
         context.report_rules(records)
     return applied
+
+
+_WIDEST = 64
+"""A value with more users is part of no match that owns it."""
 
 
 class _Driver:
@@ -75,9 +92,7 @@ class _Driver:
         self.queue: deque[ir.Node] = deque() if seed is None else Shuffled(seed)
         self.queued: set[ir.Node] = set()
         self.budget = 0
-        self.others = NodesByOperator() if any(len(rule.roots) > 1 for rule in index.rules) else None
-        self.reach = max((rule.depth for rule in index.rules), default=1)
-        self.widest = 2 * max((rule.size for rule in index.rules), default=1) + 2
+        self.others = NodesByOperator() if any(rule.has_many_roots for rule in index.rules) else None
         self.wide: set[ir.Value] = set()
         self.thorough = thorough
         self.opset = opset_of(editor.scope.model, editor.scope.container)
@@ -121,15 +136,16 @@ class _Driver:
         return count
 
     def enter(self, node: ir.Node) -> None:
-        """Take note of a node, and queue it if it may be a root."""
-        if node.op_type == "Constant" and node.domain == "" and node.outputs[0].const_value is None:
+        """Register a node, and queue it if it may be a root."""
+        if is_constant_node(node) and node.outputs[0].const_value is None:
             node.outputs[0].const_value = tensor_of_constant_node(node)
         if self.others is not None:
             self.others.add(node)
         self.push(node)
 
-    def push(self, node: ir.Node) -> None:
-        if node not in self.queued and self.index.covers(node):
+    def push(self, node: ir.Node, distance: int = 0) -> None:
+        """Queue a node so far downstream of a change, if any of its rules looks as far."""
+        if node not in self.queued and self.index.reach(node) > distance:
             self.queued.add(node)
             self.queue.append(node)
 
@@ -209,11 +225,12 @@ class _Driver:
         """Queue nodes and all that a pattern rooted downstream could see them from."""
         level = [node for node in dict.fromkeys(nodes) if node.graph is not None]
         seen = set(level)
-        for distance in range(self.reach):
+        reach = max(1, self.index.depth)
+        for distance in range(reach):
             following: list[ir.Node] = []
             for node in level:
-                self.push(node)
-                if distance + 1 < self.reach:
+                self.push(node, distance)
+                if distance + 1 < reach:
                     following.extend(self.downstream(node))
             level = [node for node in dict.fromkeys(following) if node not in seen]
             seen.update(level)
@@ -224,7 +241,7 @@ class _Driver:
             if output in self.wide:
                 continue
             uses = output.uses()
-            if len(uses) > self.widest:
+            if len(uses) > _WIDEST:
                 self.wide.add(output)
                 continue
             for use in uses:
@@ -240,7 +257,7 @@ class _Driver:
 
 
 def _around(match: Match) -> list[ir.Node]:
-    """List the users of what is replaced, and the producers of what the match used: they lose a user."""
+    """Return the consumers of replaced values, and the producers of values that the match used."""
     users = [use.node for value in match.output_values for use in value.uses()]
     producers = [
         producer

@@ -1,6 +1,6 @@
-"""The editor: every change that a transformation makes is built aside, announced, and then put in place at once.
+"""The editor: changes of transformations are built separately, announced, and then applied at once.
 
-It is to hand-written passes what the driver is to rules, and the driver uses it as well::
+It serves hand-written passes as the driver serves rules, and the driver uses it as well::
 
     with Editor(model, context) as editor:
         for node in model.graph:
@@ -10,8 +10,8 @@ It is to hand-written passes what the driver is to rules, and the driver uses it
                     continue
                 r.replace(node.outputs[0], r.op.Relu(inner.inputs[0]))
 
-What is announced can be checked where it stands, counted, limited, explained and blamed; what is refused or vetoed
-leaves no trace.
+Announced changes can be verified locally, counted, limited, explained and blamed; refused or vetoed changes leave no
+trace.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ from onnx_passes.core.naming import fold
 from onnx_passes.core.records import Application, NodeUpdate, RuleRecord
 from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.edits import remove_if_dead
 from onnx_passes.graph.names import Container
 from onnx_passes.rewrite.choice import Choice
 from onnx_passes.rewrite.match import Match, describe_node
-from onnx_passes.rewrite.nesting import Nesting
-from onnx_passes.rewrite.order import with_nested
+from onnx_passes.rewrite.nesting import Nesting, with_nested
 from onnx_passes.rewrite.refusal import Refusal
 from onnx_passes.rewrite.replacement import Replacement, check_replacement
 from onnx_passes.rewrite.scope import Scope
-from onnx_passes.rewrite.splice import Change, splice
-from onnx_passes.rewrite.storing import constant_for, put_constant
+from onnx_passes.rewrite.splice import Change, constant_for, put_constant, splice
 
 SKIPPED = "the rule is skipped"
 _INITIALIZERS_SINCE = 4
@@ -50,8 +49,8 @@ _INITIALIZERS_SINCE = 4
 class Editor:
     """Changes one graph of a model with its subgraphs, or one function, rewrite by rewrite.
 
-    ``applied`` counts the rewrites; ``stopped`` says why no more are wanted, once an instrument has vetoed one. Who
-    changes annotations, which is no rewrite, sets ``annotated``.
+    ``applied`` counts the rewrites; ``stopped`` is the reason of a veto by an instrument, after which no more are
+    wanted. Passes that change annotations, which is not a rewrite, set ``annotated``.
     """
 
     def __init__(self, model: ir.Model, context: Context | None = None, container: Container | None = None) -> None:
@@ -80,17 +79,17 @@ class Editor:
 
     @property
     def is_watched(self) -> bool:
-        """Tell whether somebody asks for the reasons of refusals, node by node."""
+        """Return whether the reasons of refusals are recorded node by node."""
         return self.context.refusals is not None
 
     def objection(self, nodes: Sequence[ir.Node]) -> str:
-        """Say why nodes must stay as they are, if so: they are kept, or not among those that are meant."""
+        """Return the reason why nodes must not be rewritten, as they are protected or not selected; empty if none."""
         return self._choice.refusal(nodes)
 
     def rewrite(self, rule: str, root: ir.Node, *, matched: Sequence[ir.Node] = (), many: bool = False) -> Rewrite:
-        """Begin a rewrite of ``matched`` nodes, of which ``root`` is the last; new nodes are put behind it.
+        """Begin a rewrite of ``matched`` nodes, of which ``root`` is the last; new nodes are inserted after it.
 
-        ``many`` says that it is one of many that change most of the model, see ``Application``.
+        ``many`` marks one of many rewrites that change most of the model, see ``Application``.
         """
         if not self._knows_graphs:
             self.nesting.enter_all(all_nodes(self.scope.container))
@@ -106,7 +105,7 @@ class Editor:
     def count_refusal(
         self, record: RuleRecord, reason: str, node: ir.Node | None = None, at: ir.Value | ir.Node | None = None
     ) -> None:
-        """Count why a rule was refused, and tell who asks where."""
+        """Count the reason why a rule was refused, and record where."""
         record.refused[reason] += 1
         if self.context.refusals is not None:
             self.context.refusals.append(Refused(record.name, node, reason, at))
@@ -122,10 +121,10 @@ class Editor:
         initializers: Sequence[ir.Value] = (),
         settled: bool = False,
     ) -> bool:
-        """Announce a change, and let ``make`` make it: of names, order, declarations, or of what is not used.
+        """Announce a change, applied by ``make``: of names, order, declarations, or unused parts.
 
-        What it replaces is named in pairs of values; the new ones and what computes them may lie outside of any graph
-        until then. Those that are ``settled`` are known to be the same.
+        Replaced values are given in pairs; new values and their producers may be outside of any graph before. Pairs
+        that are ``settled`` are known to be equal.
         """
         root = nodes[-1] if nodes else None
         if replaced and not added and not settled and self._is_refused(rule, nodes):
@@ -146,9 +145,9 @@ class Editor:
         overload: str | None = None,
         attributes: Mapping[str, ir.Attr | None] = MappingProxyType({}),
     ) -> bool:
-        """Change the operator of a node, or set attributes, of which those that are None go; inputs and results stay.
+        """Change the operator of a node, or set attributes (None removes one); inputs and results stay.
 
-        Returns false if that was vetoed.
+        Returns False if that was vetoed.
         """
         wanted = {"domain": domain, "op_type": op_type, "overload": overload}
         fields = {name: text for name, text in wanted.items() if text is not None and text != getattr(node, name)}
@@ -197,19 +196,19 @@ class Editor:
         return True
 
     def remove(self, rule: str, nodes: Sequence[ir.Node]) -> bool:
-        """Remove nodes that nobody uses, and what only they used."""
+        """Remove unused nodes, and the nodes that only they used."""
         application = self._application(self._record(rule), nodes[-1] if nodes else None, nodes)
         return self._make(application, lambda: remove_if_dead(nodes, self.scope.keep))
 
     def store(
         self, rule: str, node: ir.Node, tensors: Mapping[ir.Value, ir.TensorProtocol], *, settled: bool = False
     ) -> bool:
-        """Put constants in the place of results of a node, under their names; the node goes if nothing else uses it.
+        """Replace results of a node by constants, under their names; the node is removed if it is unused then.
 
-        They are initializers, or Constant nodes where a graph cannot have or should not return an initializer.
+        They are initializers, or Constant nodes if a graph cannot have or should not return an initializer.
         """
         # A Constant that becomes an initializer computes nothing else: nobody means to keep it by naming it.
-        if (node.domain, node.op_type) != ("", "Constant") and self._is_refused(rule, [node]):
+        if not is_constant_node(node) and self._is_refused(rule, [node]):
             return False
         made = {
             old: constant_for(old, tensor, self.scope, as_node=not self._may_initialize or old.is_graph_output())
@@ -228,7 +227,7 @@ class Editor:
         return self._make(application, put)
 
     def builder(self) -> Builder:
-        """Return what builds nodes for this graph or function."""
+        """Return a builder of nodes for this graph or function."""
         return Builder(
             self.scope.container.opset_imports,
             initializers_allowed=self._may_initialize,
@@ -245,9 +244,9 @@ class Editor:
         *,
         many: bool = False,
     ) -> Change | str:
-        """Put what was built in the place of what was matched.
+        """Replace the matched nodes by the built ones.
 
-        A text is the reason why it was vetoed; then, and where an error is raised, the caller discards what was built.
+        Returns the reason of a veto as text; then, and if an error is raised, the caller discards the built nodes.
         """
         if reason := self.objection(match.nodes):
             return reason
@@ -331,7 +330,7 @@ class Rewrite:
         self._started = time.process_time()
 
     def replace(self, old: ir.Value, new: ir.Value) -> None:
-        """Let everybody use a new value instead of an old one; it takes over name, annotations and place."""
+        """Replace all uses of a value; the new value gets its name, annotations and position."""
         self._replaced[old] = new
 
     def replace_all(self, values: Mapping[ir.Value, ir.Value]) -> None:
@@ -339,7 +338,7 @@ class Rewrite:
         self._replaced.update(values)
 
     def refuse(self, reason: str, at: ir.Value | ir.Node | None = None) -> Refusal:
-        """Do not apply the rewrite, and say why."""
+        """Refuse the rewrite with a reason."""
         self._refusal = Refusal(reason, at)
         return self._refusal
 

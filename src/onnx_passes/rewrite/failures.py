@@ -1,27 +1,24 @@
-"""Words for matches that fail, found only if somebody asks for them."""
+"""Messages for matches that fail, computed only on request."""
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import onnx_ir as ir
-from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.core.text import shortened
 from onnx_passes.rewrite.match import State
-from onnx_passes.rewrite.patterns import operator_of
+from onnx_passes.rewrite.patterns import AttributeConstant, AttributePattern, NodePattern, ResultPattern
 
 _LONGEST = 60
 """Characters of a constant that are quoted."""
 
 
-def other_operator(pattern: language.NodePattern, node: ir.Node) -> str:
-    """Say which operator is in the place of another."""
+def other_operator(pattern: NodePattern, node: ir.Node) -> str:
+    """Describe an operator that differs from the expected one."""
     return f"expected {pattern_text(pattern)}, found {operator_text(node.domain, node.op_type)}"
 
 
 def other_constant(expected: object, found: object) -> str:
-    """Say what is in the place of a constant."""
+    """Describe a value that differs from an expected constant."""
     return f"expected the constant {expected}, found {shortened(str(found), _LONGEST)}"
 
 
@@ -30,19 +27,19 @@ def operator_text(domain: str, op_type: str) -> str:
     return f"{domain}::{op_type}" if domain else op_type
 
 
-def pattern_text(pattern: language.NodePattern) -> str:
+def pattern_text(pattern: NodePattern) -> str:
     """Name the operator that a pattern expects."""
-    operator = operator_of(pattern)
+    operator = pattern.operator
     return str(pattern.op_type) if operator is None else operator_text(*operator)
 
 
-def not_computed(pattern: language.NodeOutputPattern, value: ir.Value | None) -> str:
-    """Say what is in the place of a result."""
-    return f"expected the result of {pattern_text(pattern.producer())}, found {describe_value(value)}"
+def not_computed(pattern: ResultPattern, value: ir.Value | None) -> str:
+    """Describe a value that is not the expected result."""
+    return f"expected the result of {pattern_text(pattern.node)}, found {describe_value(value)}"
 
 
 def describe_value(value: ir.Value | None) -> str:
-    """Name a value by what it is: an input, an initializer, or the result of a node."""
+    """Describe a value: an input, an initializer, or the result of a node."""
     if value is None:
         return "no input"
     producer = value.producer()
@@ -54,7 +51,7 @@ def describe_value(value: ir.Value | None) -> str:
 
 
 def two_values(name: str | None, state: State, found: ir.Value | None) -> str:
-    """Say which two values one name would have to stand for."""
+    """Describe two values to which one name would have to be bound."""
     bound = state.bindings.get(name) if name is not None else None
     what = f"'{name}'" if name is not None else "one part of the pattern"
     if isinstance(bound, ir.Value):
@@ -62,8 +59,8 @@ def two_values(name: str | None, state: State, found: ir.Value | None) -> str:
     return f"{what} is something else elsewhere in the match"
 
 
-def other_attribute(name: str, pattern: language.AttrPattern, attribute: ir.Attr | None) -> str:
-    """Say how an attribute differs."""
+def other_attribute(name: str, pattern: AttributePattern, attribute: ir.Attr | None) -> str:
+    """Describe an attribute that differs from the expected one."""
     found = (
         "none"
         if attribute is None
@@ -71,6 +68,6 @@ def other_attribute(name: str, pattern: language.AttrPattern, attribute: ir.Attr
         if attribute.is_ref()
         else shortened(str(attribute.value), _LONGEST)
     )
-    if isinstance(pattern, language.AttrConstantPattern):
-        return f"attribute '{name}': expected {cast(Any, pattern)._value!r}, found {found}"
+    if isinstance(pattern, AttributeConstant):
+        return f"attribute '{name}': expected {pattern.value!r}, found {found}"
     return f"attribute '{name}' does not fit, found {found}"

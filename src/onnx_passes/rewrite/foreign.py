@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
-from onnxscript.rewriter import pattern as onnxscript_pattern
 
 from onnx_passes.core.base import Pass, Transformation
 from onnx_passes.core.errors import RegistrationError
 from onnx_passes.core.foreign import ForeignPass
 from onnx_passes.graph.traits import is_commutative
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.patterns import operator_of
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.rewrite.source import source_of
+from onnx_passes.rewrite.source import is_of_onnxscript, source_of
+
+if TYPE_CHECKING:
+    from onnxscript.rewriter import pattern as onnxscript_pattern
 
 
 def from_onnxscript(rule: onnxscript_pattern.RewriteRule, *, commute: bool = False) -> Rule:
     """Compile a rule of onnxscript for our driver."""
+    from onnxscript.rewriter import pattern as onnxscript_pattern
+
+    from onnx_passes.rewrite.onnxscript_patterns import graph_of
+
     if rule.as_function:
         raise RegistrationError(
             f"rule '{rule}' moves its match into a function, which the driver does not do",
@@ -34,7 +39,7 @@ def from_onnxscript(rule: onnxscript_pattern.RewriteRule, *, commute: bool = Fal
         )
     replacement = parts._replacement_pattern._function
     return Rule(
-        parts._target_pattern,
+        graph_of(parts._target_pattern),
         replacement,
         parts._condition_function,
         name=rule.name or "anonymous",
@@ -47,9 +52,9 @@ def from_onnxscript(rule: onnxscript_pattern.RewriteRule, *, commute: bool = Fal
 
 
 def adapt(thing: object, name: str | None = None) -> type[Pass] | None:
-    """Make a pass class of something foreign, or return nothing if it is none of the known kinds.
+    """Make a pass class of a foreign object; None if its kind is not known.
 
-    Known are passes of onnx_ir (classes and objects), rules, rule sets and rule classes of onnxscript, rules of ours,
+    Known kinds are passes of onnx_ir (classes and objects), rules, rule sets and rule classes of onnxscript, our rules,
     and lists of rules.
     """
     if isinstance(thing, type) and issubclass(thing, ir.passes.PassBase) and not issubclass(thing, Pass):
@@ -61,19 +66,26 @@ def adapt(thing: object, name: str | None = None) -> type[Pass] | None:
 
 
 def _rules_in(thing: object) -> list[Rule] | None:
-    """Compile the rules that something consists of, or return nothing if it does not consist of rules."""
+    """Compile the rules in an object; None if it does not consist of rules."""
     if isinstance(thing, Rule):
         return [thing]
+    if isinstance(thing, list | tuple):
+        parts = [_rules_in(item) for item in cast(Iterable[object], thing)]
+        if parts and all(part is not None for part in parts):
+            return [rule for part in parts for rule in part or ()]
+        return None
+    return _rules_of_onnxscript(thing) if is_of_onnxscript(thing) else None
+
+
+def _rules_of_onnxscript(thing: object) -> list[Rule] | None:
+    from onnxscript.rewriter import pattern as onnxscript_pattern
+
     if isinstance(thing, onnxscript_pattern.RewriteRule):
         return [from_onnxscript(thing)]
     if isinstance(thing, onnxscript_pattern.RewriteRuleSet):
         return [from_onnxscript(rule, commute=commute) for rule, commute in _without_copies(thing.rules)]
     if isinstance(thing, type) and issubclass(thing, onnxscript_pattern.RewriteRuleClassBase):
         return [from_onnxscript(_rule_of(cast(Any, thing)))]
-    if isinstance(thing, list | tuple):
-        parts = [_rules_in(item) for item in cast(Iterable[object], thing)]
-        if parts and all(part is not None for part in parts):
-            return [rule for part in parts for rule in part or ()]
     return None
 
 
@@ -99,8 +111,8 @@ def _without_copies(
         families.setdefault(id(cast(Any, rule)._replacement_pattern), []).append(rule)
     kept: list[tuple[onnxscript_pattern.RewriteRule, bool]] = []
     for family in families.values():
-        swappable = [operator_of(node) for node in cast(Any, family[0])._target_pattern]
-        copies = 2 ** sum(operator is not None and is_commutative(*operator) for operator in swappable)
+        swappable = [is_commutative(str(node.domain), node.op_type) for node in cast(Any, family[0])._target_pattern]
+        copies = 2 ** sum(swappable)
         if len(family) == copies > 1:
             kept.append((family[0], True))
         else:

@@ -12,14 +12,14 @@ from onnx_passes.graph.traits import is_cheap
 from onnx_passes.rewrite.refusal import Refusal, no
 
 Forks = Literal["exclusive", "duplicate", "cheap"]
-"""What to do when a value inside the match is used outside of it: refuse; compute it twice; only if cheap."""
+"""Policy for values inside the match that are used outside: refuse; compute them twice; only if cheap."""
 
 
 def refuse_fork(forks: Forks, nodes: Sequence[ir.Node], outputs: Collection[ir.Value]) -> Refusal | None:
-    """Refuse a match of which something would be computed twice against the policy of the rule.
+    """Refuse a match whose values would be computed twice against the policy of the rule.
 
-    A node that is used outside stays, and with it all that it is computed from. What is random is never
-    computed twice: the two results would differ.
+    A node with outer uses stays, and so do its producers. Random nodes are never computed twice, as the two
+    results would differ.
     """
     if len(nodes) == 1 and all(value in outputs for value in nodes[0].outputs):
         return None

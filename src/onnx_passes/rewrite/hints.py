@@ -1,4 +1,4 @@
-"""What a pass tells the fuzzer about its rules: models to start from, and values to try."""
+"""Hints of a pass for the fuzzer: models to start from, and values to try."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def hints(
     shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
     dtypes: Sequence[str] = (),
 ) -> Mapping[str, Any]:
-    """Make the ``fuzz_hints`` of a pass: models in ONNX text, and what variables of its patterns may be."""
+    """Make the ``fuzz_hints`` of a pass: models in ONNX text, and values for the variables of its patterns."""
     texts = [in_opset(20, model) if model[0] != "<" else model for model in models]
     given = {"models": texts, "constants": constants, "shapes": shapes, "dtypes": dtypes}
     return {key: hint for key, hint in given.items() if hint}

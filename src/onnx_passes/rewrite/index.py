@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
 import onnx_ir as ir
-from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.traits import is_commutative
-from onnx_passes.rewrite.patterns import children, may_be_uncomputed, operator_of
+from onnx_passes.rewrite.patterns import NodePattern, children, may_be_uncomputed
 from onnx_passes.rewrite.rule import Rule
 
 Operator = tuple[str, str]
@@ -32,8 +32,10 @@ _BY_PRIORITY = attrgetter("priority", "role")
 
 @dataclass
 class _Bucket:
-    """Rules of one root operator: those tried always, and those that need a producer or a constant at some input."""
+    """Rules of one root operator: unconditional rules, and rules that need a producer or constant at some input."""
 
+    depth: int = 0
+    """Nodes on the longest way up from the root in any of the patterns."""
     always: list[Entry] = field(default_factory=list[Entry])
     by_constant: dict[int, list[Entry]] = field(default_factory=dict[int, list[Entry]])
     by_producer: dict[int, dict[Operator, list[Entry]]] = field(default_factory=dict[int, dict[Operator, list[Entry]]])
@@ -53,59 +55,89 @@ class _Bucket:
                         found = [*found, *more]
         return found if found is self.always else sorted(set(found), key=_BY_PRIORITY)
 
-
-class RuleIndex:
-    """Rules in priority order, indexed by root operator."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = tuple(rules)
-        self._buckets: dict[Operator, _Bucket] = {}
-        self._wild: list[Entry] = []
-        for priority, rule in enumerate(rules):
-            for role, root in enumerate(rule.roots):
-                self._add(Entry(priority, role, rule), root)
-
-    def _add(self, entry: Entry, root: language.NodePattern) -> None:
-        operator = operator_of(root)
-        if operator is None:
-            self._wild.append(entry)
-            return
-        bucket = self._buckets.setdefault(operator, _Bucket())
+    def add(self, entry: Entry, root: NodePattern) -> None:
+        self.depth = max(self.depth, entry.rule.depth)
         producer, constant = _needed_producer(entry.rule, root), _needed_constant(entry.rule, root)
         if producer is not None:
             slot, operators = producer
             for operator in operators:
-                bucket.by_producer.setdefault(slot, {}).setdefault(operator, []).append(entry)
+                self.by_producer.setdefault(slot, {}).setdefault(operator, []).append(entry)
         elif constant is not None:
-            bucket.by_constant.setdefault(constant, []).append(entry)
+            self.by_constant.setdefault(constant, []).append(entry)
         else:
-            bucket.always.append(entry)
+            self.always.append(entry)
+
+
+class RuleIndex:
+    """Rules in priority order, indexed by root operator; those of an operator are compiled when it is first met."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self.depth = 0
+        """The depth of the patterns that are compiled."""
+        self._rules_of: dict[Operator, list[int]] = {}
+        self._buckets: dict[Operator, _Bucket] = {}
+        self._wild: list[Entry] = []
+        for priority, rule in enumerate(rules):
+            for operator in dict.fromkeys(rule.operators):
+                if operator is not None:
+                    self._rules_of.setdefault(operator, []).append(priority)
+                    continue
+                self.depth = max(self.depth, rule.depth)
+                self._wild += [Entry(priority, i, rule) for i, root in enumerate(rule.roots) if root.operator is None]
+        self._wild_depth = self.depth
 
     def candidates(self, node: ir.Node, *, thorough: bool = True) -> Sequence[Entry]:
         """List the rules worth trying at a node, by priority; if ``thorough``, also to hear why they do not fit."""
-        bucket = self._buckets.get((node.domain, node.op_type))
+        operator = (node.domain, node.op_type)
+        bucket = self._buckets.get(operator)
         if bucket is None:
-            return self._wild
+            if operator not in self._rules_of:
+                return self._wild
+            bucket = self._compiled(operator)
         found = bucket.candidates(node, thorough=thorough)
         return sorted({*found, *self._wild}, key=_BY_PRIORITY) if self._wild else found
 
+    def _compiled(self, operator: Operator) -> _Bucket:
+        bucket = _Bucket()
+        for priority in self._rules_of[operator]:
+            rule = self.rules[priority]
+            for role, root in enumerate(rule.roots):
+                if root.operator == operator:
+                    bucket.add(Entry(priority, role, rule), root)
+        self.depth = max(self.depth, bucket.depth)
+        # Only now: other threads look at the same index.
+        self._buckets[operator] = bucket
+        return bucket
+
     def covers(self, node: ir.Node) -> bool:
-        """Tell whether any rule has such a node as its root."""
-        return bool(self._wild) or (node.domain, node.op_type) in self._buckets
+        """Return whether any rule has such a node as its root."""
+        return self.reach(node) > 0
+
+    def reach(self, node: ir.Node) -> int:
+        """Return how far up from a node its rules look; 0 if no rule has such a node as its root.
+
+        A node whose rules are not compiled was never looked at: whatever changed, it has to be.
+        """
+        operator = (node.domain, node.op_type)
+        if operator not in self._rules_of:
+            return self._wild_depth
+        bucket = self._buckets.get(operator)
+        return sys.maxsize if bucket is None else max(bucket.depth, self._wild_depth)
 
 
-def _needed_producer(rule: Rule, root: language.NodePattern) -> tuple[int, list[Operator]] | None:
+def _needed_producer(rule: Rule, root: NodePattern) -> tuple[int, list[Operator]] | None:
     """Find an input of the root that must come from certain operators: most nodes fail there."""
     for slot, value in enumerate(root.inputs):
         if may_be_uncomputed(value):
             continue
-        operators = [operator_of(child) for child in children(value)]
+        operators = [child.operator for child in children(value)]
         if all(operator is not None for operator in operators):
             return _place(rule, root, slot), [operator for operator in operators if operator is not None]
     return None
 
 
-def _needed_constant(rule: Rule, root: language.NodePattern) -> int | None:
+def _needed_constant(rule: Rule, root: NodePattern) -> int | None:
     """Find an input of the root that must be constant."""
     for slot, value in enumerate(root.inputs):
         if value is not None and value.name in rule.constants:
@@ -113,7 +145,7 @@ def _needed_constant(rule: Rule, root: language.NodePattern) -> int | None:
     return None
 
 
-def _place(rule: Rule, root: language.NodePattern, slot: int) -> int:
+def _place(rule: Rule, root: NodePattern, slot: int) -> int:
     """Return where an input of the pattern may be found among those of a node."""
-    swaps = rule.commute and is_commutative(str(root.domain), root.op_type)
+    swaps = rule.commute and is_commutative(root.domain, root.op_type)
     return _ANY_INPUT if swaps else slot

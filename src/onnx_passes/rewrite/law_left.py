@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
-from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
 from onnx_passes.graph.schemas import default_attribute
 from onnx_passes.rewrite.law_text import (
@@ -26,7 +24,16 @@ from onnx_passes.rewrite.law_text import (
     Written,
     walk,
 )
-from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.patterns import (
+    ANY_VALUE,
+    AttributeConstant,
+    ConstantPattern,
+    GraphPattern,
+    NodePattern,
+    OrValue,
+    ResultPattern,
+    Var,
+)
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _NEWEST = 2**31 - 1
@@ -42,7 +49,7 @@ class AttributeRead:
     expected: Any
 
     def refuse(self, bindings: Bindings) -> Refusal | None:
-        """Read what the node has, or its default, into the bindings; say what is wrong with it."""
+        """Bind the attributes of a node, or their defaults; return the reason if one does not match."""
         value: ir.Value | None = bindings[self.node]
         node = None if value is None else value.producer()
         if node is None:
@@ -62,7 +69,7 @@ class AttributeRead:
 
 
 def names_of(before: Operation) -> tuple[str, ...]:
-    """List what the left side binds, in the order of the text."""
+    """Return the names that the left side binds, in the order of the text."""
     found: list[str] = []
     for part in walk(before):
         match part:
@@ -98,24 +105,16 @@ def _literal(value: Expression) -> Any:
     return value.value
 
 
-class PatternBuilder:
-    """The left side as a function that builds the pattern in the language of onnxscript."""
-
-    def __init__(self, before: Operation) -> None:
-        parts = tuple(walk(before))
-        attributes = {id(v) for part in parts if isinstance(part, Operation) for v in part.attributes.values()}
-        computed = {name for part in parts if isinstance(part, Operation | Either) for name in _labels(part)}
-        inputs = (part.name for part in parts if isinstance(part, Variable) and id(part) not in attributes)
-        self._before = before
-        self._variables = tuple(name for name in dict.fromkeys(inputs) if name not in {*computed, ANYTHING.name})
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        self.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in ("op", *self._variables)])
-
-    def __call__(self, op: Op, *variables: Var) -> Any:
-        """Build the pattern of its variables."""
-        return _build(
-            self._before, op, {ANYTHING.name: ANY_VALUE, **dict(zip(self._variables, variables, strict=True))}
-        )
+def pattern_of(before: Operation) -> GraphPattern:
+    """Build the pattern of a left side."""
+    parts = tuple(walk(before))
+    attributes = {id(v) for part in parts if isinstance(part, Operation) for v in part.attributes.values()}
+    computed = {name for part in parts if isinstance(part, Operation | Either) for name in _labels(part)}
+    inputs = (part.name for part in parts if isinstance(part, Variable) and id(part) not in attributes)
+    variables = {name: Var(name) for name in inputs if name not in {*computed, ANYTHING.name}}
+    root = _build(before, {**variables, ANYTHING.name: ANY_VALUE})
+    assert isinstance(root, ResultPattern)
+    return GraphPattern(tuple(variables.values()), root.node.outputs)
 
 
 def _labels(expression: Operation | Either) -> Sequence[str]:
@@ -124,27 +123,30 @@ def _labels(expression: Operation | Either) -> Sequence[str]:
     return () if expression.label is None else (expression.label,)
 
 
-def _build(expression: Expression, op: Op, bound: dict[str, Any]) -> Any:
-    """Build a part of a pattern; what has a name can be meant again further on."""
+def _build(expression: Expression, bound: dict[str, Var]) -> Var:
+    """Build a part of a pattern; named parts can be referred to later."""
     match expression:
         case Variable(name=name):
             return bound[name]
         case Either(choices=choices, label=label):
-            built = OrValue([_build(choice, op, bound) for choice in choices], name=label)
+            built = OrValue([_build(choice, bound) for choice in choices], name=label)
+            bound.update(dict.fromkeys(_labels(expression), built))
+            return built
         case Operation():
             fixed = {
-                name: _literal(value)
+                name: AttributeConstant(_literal(value))
                 for name, value in expression.attributes.items()
                 if not isinstance(value, Variable) and not _is_default(expression, name, value)
             }
-            built = getattr(op, expression.op_type)(
-                *(_build(operand, op, bound) for operand in expression.operands),
-                _domain=expression.domain,
-                _outputs=list(expression.results) or [None],
-                _allow_other_inputs=expression.takes_more,
-                **fixed,
-            )
+            results = NodePattern(
+                expression.domain,
+                expression.op_type,
+                [_build(operand, bound) for operand in expression.operands],
+                fixed,
+                expression.results or (None,),
+                allow_other_inputs=expression.takes_more,
+            ).outputs
+            bound.update(zip(expression.results, results, strict=False))
+            return results[0]
         case _:
-            return _literal(expression)
-    bound.update(dict.fromkeys(_labels(expression), built))
-    return built
+            return ConstantPattern(_literal(expression))

@@ -1,4 +1,4 @@
-"""The right side of a law, and its conditions: compiled to functions of what a match binds."""
+"""The right side of a law, and its conditions, compiled to functions of the bindings of a match."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NODES = (ir.Node, "ir.Node")
 
 
 class Terms:
-    """Compiles what is computed of a match: conditions, which are given ``match``, or a replacement, given ``op``."""
+    """Compiles expressions over a match: conditions, which get ``match``, or replacements, which get ``op``."""
 
     def __init__(
         self, names: Iterable[str], functions: Mapping[str, Callable[..., Any]], given: Literal["op", "match"]
@@ -41,7 +41,7 @@ class Terms:
         self._given = given
 
     def of(self, expression: Expression) -> Term:
-        """Compile an expression; what it names must be bound before."""
+        """Compile an expression, whose names must be bound before."""
         match expression:
             case Variable(name=name):
                 if name not in self._names:

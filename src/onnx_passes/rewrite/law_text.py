@@ -1,8 +1,8 @@
 """The text of laws: expressions of operators in the syntax of Python, read into trees.
 
-``Add(x, y)`` or ``x + y`` is an operator; a name in lower case stands for a value, or for an attribute (``a=b``);
-``_`` for any input, also one that is left out, and ``...`` for any further ones; ``once := Abs(x)`` names a result, so
-that ``once`` means it again; ``a | b`` is either of two; ``negated(c)``, in lower case, calls a function of Python.
+``Add(x, y)`` or ``x + y`` is an operator; a name in lower case denotes a value, or an attribute (``a=b``); ``_`` any
+input, including an omitted one, and ``...`` any further ones; ``once := Abs(x)`` names a result, which ``once`` refers
+to; ``a | b`` is either of two; ``negated(c)``, in lower case, calls a Python function.
 Conditions combine such calls and comparisons with ``and``, ``or``, ``not``.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from onnx_passes.core.errors import did_you_mean
-from onnx_passes.graph.schemas import standard_operators
+from onnx_passes.graph.schemas import is_standard, standard_operators
 
 _INFIX: Mapping[type[ast.AST], str] = {
     ast.Add: "Add",
@@ -35,7 +35,7 @@ _COMPARISONS: Mapping[type[ast.AST], Literal["eq", "ne", "lt", "le", "gt", "ge"]
 
 
 class LawError(Exception):
-    """What is wrong with the text of a law, and what to do about it."""
+    """An error in the text of a law, with a hint."""
 
     def __init__(self, what: str, hint: str | None = None) -> None:
         super().__init__(what)
@@ -44,7 +44,7 @@ class LawError(Exception):
 
 @dataclass(frozen=True)
 class Variable:
-    """A name that stands for a value or an attribute."""
+    """A name that denotes a value or an attribute."""
 
     name: str
 
@@ -70,7 +70,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Either:
-    """One of several expressions; what is found may have a name."""
+    """One of several expressions; the match may have a name."""
 
     choices: tuple[Expression, ...]
     label: str | None = None
@@ -101,12 +101,12 @@ class Compared:
 
 
 Bindings = dict[str, Any]
-"""What names stand for, once a match is found; under ``GIVEN``, the match itself, or the builder of the replacement."""
+"""Bindings of names to the match; under ``GIVEN``, the match itself, or the builder of the replacement."""
 
 GIVEN = ""
 
 Kinds = Mapping[str, Sequence[str]]
-"""Names for operators that may stand in the same place: ``Layer`` for Conv, Gemm and MatMul."""
+"""Names for sets of alternative operators: ``Layer`` for Conv, Gemm and MatMul."""
 
 ANYTHING = Variable("_")
 
@@ -114,7 +114,7 @@ Expression = Variable | Written | Operation | Either | FunctionCall | Logic | Co
 
 
 def read(text: str, kinds: Kinds | None = None) -> Expression:
-    """Read an expression; ``kinds`` names operators that may stand in the same place."""
+    """Parse an expression; ``kinds`` names sets of alternative operators."""
     return _Reader(kinds or {}).expression(_parsed(text.strip()))
 
 
@@ -174,7 +174,7 @@ class _Reader:
         return tuple(map(self.expression, nodes))
 
     def _call(self, node: ast.Call) -> Expression:
-        domain, _, name = ast.unparse(node.func).rpartition(".")
+        domain, _, name = _dotted(node.func).rpartition(".")
         operands = self._all(*(operand for operand in node.args if not _is_ellipsis(operand)))
         attributes = {word.arg: self.expression(word.value) for word in node.keywords if word.arg is not None}
         if name[:1].islower() and not domain and not attributes:
@@ -184,7 +184,7 @@ class _Reader:
         found = Operation(domain, name, operands, attributes, len(operands) < len(node.args), results)
         if not domain and name in self._kinds:
             return Either(tuple(replace(found, op_type=one) for one in self._kinds[name]))
-        if not domain and name not in standard_operators():
+        if not domain and not is_standard(name):
             raise LawError(f"ONNX has no operator '{name}'", did_you_mean(name, standard_operators()))
         return found
 
@@ -197,6 +197,17 @@ def _labelled(expression: Expression, label: str) -> Expression:
             return replace(expression, label=label)
         case _:
             raise LawError(f"'{label}' names something that is not computed", "name the result of an operator")
+
+
+def _dotted(node: ast.expr) -> str:
+    """Return a name, or names with dots between."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name):
+            return f"{_dotted(value)}.{name}"
+        case _:
+            raise LawError(f"'{ast.unparse(node)}' names no operator", "write operators as Add(x, y) or x + y")
 
 
 def _is_ellipsis(node: ast.expr) -> bool:

@@ -1,21 +1,42 @@
-"""Laws: rules that are data, ``before → after`` as text and what must hold, each compiled to a rule."""
+"""Laws: rules as data, ``before → after`` as text with conditions, each compiled to a rule."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import onnx_ir as ir
-from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.core.base import Transformation
 from onnx_passes.core.errors import RegistrationError
+from onnx_passes.graph.arithmetic import folded, grows_when_folded, negated
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import (
+    grows,
+    held,
+    holds_only,
+    is_constant,
+    is_number,
+    is_own_constant,
+    number,
+)
+from onnx_passes.graph.shapes import (
+    has_no_signs,
+    is_discrete,
+    is_float,
+    is_integral,
+    is_whole,
+    keeps_shape,
+    stays,
+    vanishes_into,
+)
 from onnx_passes.rewrite.forks import Forks
-from onnx_passes.rewrite.law_left import PatternBuilder, attributes_of, names_of
+from onnx_passes.rewrite.law_left import attributes_of, names_of, pattern_of
 from onnx_passes.rewrite.law_right import Term, Terms
 from onnx_passes.rewrite.law_text import (
     GIVEN,
@@ -32,24 +53,50 @@ from onnx_passes.rewrite.law_text import (
     read,
     walk,
 )
-from onnx_passes.rewrite.law_words import CONSTANT, WORDS
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.patterns import build_pattern
+from onnx_passes.rewrite.patterns import GraphPattern
 from onnx_passes.rewrite.refusal import Refusal, no, reason_of, yes
 from onnx_passes.rewrite.rule import Rule
 
+CONSTANT = frozenset(function.__name__ for function in (holds_only, is_constant, is_number, is_own_constant))
+"""The functions that say no to a first argument that is not constant."""
+WORDS: Mapping[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        folded,
+        grows,
+        grows_when_folded,
+        has_no_signs,
+        held,
+        holds_only,
+        is_constant,
+        is_discrete,
+        is_float,
+        is_integral,
+        is_number,
+        is_own_constant,
+        is_whole,
+        keeps_shape,
+        negated,
+        number,
+        stays,
+        vanishes_into,
+    )
+}
+
 ARROW = "→"
 _RESULT = "result"
+_CALL = re.compile(r"(?:(?P<domain>[\w.]+)\.)?(?P<name>[A-Z]\w*)\((?P<operands>.*)\)", re.DOTALL)
 _SHOWN = 6
-"""How many operators are named that may stand in the same place."""
+"""Maximum number of alternative operators named in messages."""
 
 
 @dataclass(frozen=True)
 class When:
-    """A condition on what the names of a law stand for, and the reason to give where it does not hold.
+    """A condition on the bindings of a law, and the reason of the refusal if it does not hold.
 
-    A function in it may also answer with a refusal, which then brings its own reason.
+    A function in it may also return a refusal with its own reason.
     """
 
     text: str
@@ -57,11 +104,11 @@ class When:
 
 
 class Vocabulary:
-    """The functions of Python that the laws of a table may call, beside the ``WORDS`` that all know.
+    """The Python functions that the laws of a table may call, in addition to the ``WORDS`` of all laws.
 
-    One whose first parameter is called ``op`` is given the builder of the replacement; ``match``, the match. For a
-    parameter of type ``ir.Node`` it is given the node that computes a value. Underscores before its name are left out.
-    ``kinds`` names operators that may stand in the same place.
+    A first parameter ``op`` gets the builder of the replacement; ``match``, the match. A parameter of type ``ir.Node``
+    gets the producer of the value. Leading underscores of names are omitted. ``kinds`` names sets of alternative
+    operators.
     """
 
     def __init__(self, *functions: Callable[..., Any], **kinds: Sequence[str]) -> None:
@@ -78,7 +125,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Law:
-    """One rewrite as data; ``result`` is what the left side computes, unless named: ``y, mask = Dropout(x)``."""
+    """One rewrite as data; ``result`` is the value of the left side, unless named: ``y, mask = Dropout(x)``."""
 
     text: str
     when: tuple[When, ...]
@@ -97,20 +144,31 @@ class Law:
         conditions = ", ".join(condition.text for condition in self.when)
         return self.text + (f"   with {meant}" if meant else "") + (f"   when {conditions}" if conditions else "")
 
+    @functools.cached_property
+    def operator(self) -> tuple[str, str]:
+        """Return domain and type of the outermost operator; a text that is one call is not parsed for it."""
+        called = _CALL.fullmatch(self.text.partition(ARROW)[0].rpartition(" = ")[2].strip())
+        if called is not None and called["name"] not in self.kinds and _is_balanced(called["operands"]):
+            return called["domain"] or "", called["name"]
+        with self._located():
+            before, _ = self._sides()
+        return before.domain, before.op_type
+
     @property
     def rule_name(self) -> str:
         """Return the name of the rule: its own, or that of the outermost operator."""
-        return self._parts[0]
+        return self.name or self.operator[1]
 
-    def rule(self) -> Rule:
-        """Compile the law; what is read from the text is kept for the next time."""
-        name, pattern, rewrite, check = self._parts
+    @functools.cached_property
+    def compiled(self) -> Rule:
+        """Compile the law."""
+        pattern, rewrite, check = self._parts()
         demands = [part for condition in self.when for part in _conjuncts(read(condition.text))]
         return Rule(
             pattern,
             rewrite,
             check,
-            name=name,
+            name=self.rule_name,
             commute=self.commute,
             forks=self.forks,
             constants=[name for part in demands if (name := _constant(part))],
@@ -118,21 +176,14 @@ class Law:
             source=self.source,
         )
 
-    @functools.cached_property
-    def _parts(self) -> tuple[str, language.GraphPattern, Callable[..., Any], Callable[..., Any] | None]:
-        try:
+    def _parts(self) -> tuple[GraphPattern, Callable[..., Any], Callable[..., Any] | None]:
+        with self._located():
             before, after = self._sides()
             attributes = tuple(attributes_of(before))
             names = names_of(before)
             terms = Terms(names, self.functions, "match")
             conditions = tuple(_Condition.of(condition, terms) for condition in self.when)
             build = Terms(names, self.functions, "op").of(after)
-        except LawError as error:
-            title = f"{self.name}: {self}" if self.name else str(self)
-            raise RegistrationError(
-                f"law '{title}' cannot be used: {error}", where=self.source, hint=error.hint
-            ) from None
-
         parts = (*attributes, *conditions)
 
         def check(match: Match, **bound: Any) -> Any:
@@ -149,9 +200,18 @@ class Law:
                 attribute.refuse(bound)
             return build(bound)
 
-        name = self.name or before.op_type
-        pattern = build_pattern(PatternBuilder(before), name)
-        return name, pattern, rewrite, check if attributes or conditions else None
+        return pattern_of(before), rewrite, check if attributes or conditions else None
+
+    @contextlib.contextmanager
+    def _located(self) -> Generator[None]:
+        """Raise errors of the text as errors of the law, with the place where it is written."""
+        try:
+            yield
+        except LawError as error:
+            title = f"{self.name}: {self}" if self.name else str(self)
+            raise RegistrationError(
+                f"law '{title}' cannot be used: {error}", where=self.source, hint=error.hint
+            ) from None
 
     def _sides(self) -> tuple[Operation, Expression]:
         left, arrow, right = self.text.partition(ARROW)
@@ -165,6 +225,37 @@ class Law:
         return replace(before, results=results), read(right, self.kinds)
 
 
+class LawRule(Rule):
+    """The rule of a law; it is compiled when more is asked for than its name, its source and its operator."""
+
+    setup = cleanup = None
+    has_many_roots = False
+
+    def __init__(self, law: Law) -> None:
+        self._law = law
+        self.name, self.source, self.operators, self.owner = law.rule_name, law.source, (law.operator,), None
+
+    def __getattr__(self, name: str) -> Any:
+        known = vars(self)
+        if name.startswith("__") or "_law" not in known:
+            raise AttributeError(name)
+        known.update({**vars(self._law.compiled), **known})
+        try:
+            return known[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def _is_balanced(operands: str) -> bool:
+    """Return whether the parentheses in a text close all that they open, and nothing else."""
+    depth = 0
+    for character in operands:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
 def _conjuncts(condition: Expression) -> Iterator[Expression]:
     """Iterate over the parts of a condition that must all hold."""
     if isinstance(condition, Logic) and condition.kind == "and":
@@ -175,7 +266,7 @@ def _conjuncts(condition: Expression) -> Iterator[Expression]:
 
 
 def _constant(condition: Expression) -> str:
-    """Return the name of what a condition needs to be constant."""
+    """Return the name of the value that a condition requires to be constant; empty if there is none."""
     match condition:
         case FunctionCall(function=function, arguments=(Variable(name=name), *_)) if function in CONSTANT:
             return name
@@ -208,8 +299,8 @@ class LawPass(Transformation, RewriteRuleSetPass):
         return self.laws
 
     def rules(self) -> Sequence[Rule]:
-        """Compile the laws."""
-        return [law.rule() for law in self.chosen()]
+        """Return the rules of the laws."""
+        return [LawRule(law) for law in self.chosen()]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a conversion leaves as it was, and why: counted, in words, so that nothing stays in silence."""
+"""Nodes that a conversion leaves unchanged, counted with their reasons, so that none is left silently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.names import Container
 
 ANY = "*"
-"""Stands for all operators that a conversion does not name."""
+"""Matches all operators that a conversion does not name."""
 IN_A_FUNCTION = "in a function of the model: run inline-functions first"
 
 
@@ -22,12 +22,12 @@ class Refusals:
         self._by_node: dict[ir.Node, tuple[int, str]] = {}
 
     def add(self, node: ir.Node, size: int, reason: str) -> None:
-        """Take note that a rule with a pattern of so many nodes refused a node it could end with."""
+        """Record that a rule with a pattern of ``size`` nodes refused a node that it could end with."""
         if size >= self._by_node.get(node, (0, ""))[0]:
             self._by_node[node] = size, reason
 
     def reason(self, node: ir.Node) -> str:
-        """Return why a node was refused; nothing, if no pattern fitted."""
+        """Return the reason why a node was refused; empty if no pattern matched."""
         return self._by_node.get(node, (0, ""))[1]
 
 
@@ -42,7 +42,7 @@ class Leftovers:
         self._reasons.setdefault(operator, Counter())[reason] += 1
 
     def notes(self) -> Iterator[str]:
-        """Say of each operator how many stay, the most frequent reasons first."""
+        """Describe the remaining nodes by operator, with the most frequent reasons first."""
         for operator, reasons in self._reasons.items():
             total = reasons.total()
             verb = "stays" if total == 1 else "stay"
@@ -59,10 +59,10 @@ def leftovers_of_rules(
     is_wanted: Callable[[ir.Node], bool],
     functions: bool,
 ) -> Leftovers:
-    """Count what rules were to replace and did not.
+    """Count the nodes that rules should have replaced and did not.
 
-    ``converts`` gives the operators, each with the reason where no pattern fitted; without one such nodes were not
-    meant. ``functions`` tells that the rules looked into functions, too.
+    ``converts`` maps the operators to the reason given if no pattern matched; without a reason, such nodes were not
+    intended. With ``functions`` the rules also visited functions.
     """
     found = Leftovers()
     for container in _containers(model):

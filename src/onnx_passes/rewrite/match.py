@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class State:
-    """Bindings made so far; a matcher that backtracks takes back what it bound."""
+    """The bindings so far; a matcher that backtracks removes its bindings."""
 
     __slots__ = ("bindings", "graph", "nodes", "nodes_by_operator", "partial", "taken", "thorough", "values")
 
@@ -33,14 +33,14 @@ class State:
         self.taken: set[ir.Node] = set()
         self.nodes_by_operator = nodes_by_operator
         self.partial = partial
-        """Who asked for explanations: where nobody did, matchers need not find words for a failure."""
+        """The recorder of explanations; without one, matchers need no messages for failures."""
         self.thorough = thorough or partial is not None
         """Whether to go on where a condition is sure to fail, so that it can give its reason."""
         if partial is not None:
             partial.state = self
 
     def failed(self, reason: str, at: ir.Value | ir.Node | None) -> bool:
-        """Remember the failure that came furthest, if somebody asked for explanations."""
+        """Record the failure that matched furthest, if explanations are wanted."""
         if self.partial is not None:
             self.partial.add(reason, at)
         return False
@@ -64,7 +64,7 @@ class Partial:
     state: State | None = field(default=None, repr=False, compare=False)
 
     def add(self, reason: str, at: ir.Value | ir.Node | None) -> None:
-        """Take in a failure, unless another way came further."""
+        """Add a failure, unless another one matched further."""
         found = self.found()
         if len(found) > self.matched or not self.reason:
             self.matched, self.reason, self.at, self.nodes = len(found), reason, at, found
@@ -98,7 +98,7 @@ class NodesByOperator:
 
 @dataclass(eq=False, slots=True)
 class Match(Displayed):
-    """What a check is given: the matched region; attributes are those of onnxscript's match context."""
+    """The argument of a check: the matched region, with the attributes of onnxscript's match context."""
 
     model: ir.Model
     graph_or_function: ir.Graph | ir.Function

@@ -19,12 +19,12 @@ from onnx_passes.rewrite.rule import Rule
 
 
 class RewriteRuleSetPass(Pass):
-    """A pass that applies the rules of ``rules()`` until none fits.
+    """A pass that applies the rules of ``rules()`` until none matches.
 
-    ``functions`` lets the rules also rewrite the bodies of model-local functions. The rules are compiled once
-    and again only if an option changes. A conversion names in ``converts`` the operators that it is asked to replace,
-    each with the reason to give where no pattern fits, or with none where such nodes are not meant: what stays is
-    noted, with the reasons. Unless ``thorough``, rules are not tried where what they ask for is plainly missing.
+    ``functions`` lets the rules also rewrite the bodies of model-local functions. The rules are compiled once and again
+    only if an option changes. A conversion maps in ``converts`` its operators to the reason given if no pattern
+    matches, or to an empty one if such nodes are not intended: remaining nodes are noted, with the reasons. Unless
+    ``thorough``, rules are skipped if their requirements are plainly missing.
     """
 
     functions: ClassVar[bool] = False
@@ -74,7 +74,7 @@ class RewriteRuleSetPass(Pass):
         return PassResult(model, modified=applied > 0)
 
     def is_wanted(self, node: ir.Node) -> bool:
-        """Tell whether a conversion should replace a node of one of its operators."""
+        """Return whether a conversion should replace a node of one of its operators."""
         return True
 
 
@@ -92,7 +92,7 @@ class EditorPass(Transformation):
         return ("edit",) if (cls.edit, cls.run) == (EditorPass.edit, EditorPass.run) else ()
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the model, and change it rewrite by rewrite."""
+        """Transform the model, rewrite by rewrite."""
         raise NotImplementedError(f"pass '{self.name}' has no edit method")
 
     def call(self, model: ir.Model) -> PassResult:
@@ -124,17 +124,17 @@ class RewriteRulePass(RewriteRuleSetPass):
 
     @classmethod
     def unwritten(cls) -> tuple[str, ...]:
-        """Name what a rule lacks, unless it has rules of another kind."""
+        """Return the missing methods of a rule, unless the class has rules of another kind."""
         if cls.rules is not RewriteRulePass.rules:
             return ()
         return tuple(name for name in ("pattern", "rewrite") if getattr(cls, name) is getattr(RewriteRulePass, name))
 
     def pattern(self, op: Any, *args: Any, **kwargs: Any) -> Any:
-        """Describe what to look for, in onnxscript's pattern language."""
+        """Define the pattern, in onnxscript's pattern language."""
         raise NotImplementedError(f"pass '{self.name}' has no pattern")
 
     def check(self, op: Any, *args: Any, **kwargs: Any) -> Any:
-        """Tell whether a match may be rewritten; refuse with ``no("reason", at=value)``."""
+        """Return whether a match may be rewritten; refuse with ``no("reason", at=value)``."""
         return True
 
     def rewrite(self, op: Any, *args: Any, **kwargs: Any) -> Any:

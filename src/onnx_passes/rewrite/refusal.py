@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from onnx_passes.rewrite.source import is_of_onnxscript
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,7 +15,7 @@ yes = True
 
 
 class Refusal:
-    """A falsy answer that says why; where a rule refuses, statistics and explanations count the reasons."""
+    """A falsy answer with a reason; statistics and explanations count the reasons of refusals."""
 
     __slots__ = ("at", "reason")
 
@@ -28,11 +30,30 @@ class Refusal:
         return f"no({self.reason!r})"
 
 
+class RefusalError(Exception):
+    """Refuses a match from within a function that a check or a rewrite calls."""
+
+    def __init__(self, reason: str, at: ir.Value | ir.Node | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.at = at
+
+
+def refusal_of(error: Exception) -> Refusal | None:
+    """Return the refusal that an exception is: ours or that of onnxscript; None for any other."""
+    if isinstance(error, RefusalError):
+        return Refusal(error.reason, error.at)
+    if is_of_onnxscript(error) and hasattr(error, "failure_sources"):
+        failure: Any = error
+        return Refusal(failure.reason, next(iter(failure.failure_sources), None))
+    return None
+
+
 Answer = bool | Refusal
-"""What a check says."""
+"""The result of a check."""
 
 Rewritten: TypeAlias = "ir.Value | Sequence[ir.Value] | Refusal | None"
-"""What a rewrite returns: a value for each value of the pattern, or why there is none."""
+"""The result of a rewrite: a value for each value of the pattern, or the reason why there is none."""
 
 
 def no(reason: str, at: ir.Value | ir.Node | None = None) -> Refusal:

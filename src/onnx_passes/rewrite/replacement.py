@@ -1,4 +1,4 @@
-"""What a rewrite built, checked before anything of the model is touched."""
+"""Check the result of a rewrite before the model is changed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import onnx_ir as ir
-from onnxscript.rewriter._basics import MatchFailureError  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.core.errors import OnnxPassesError, RewriteError
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.edits import may_rename
+from onnx_passes.graph.edits import may_rename, used_values
 from onnx_passes.graph.schemas import misspelt
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.nesting import Nesting
-from onnx_passes.rewrite.order import used_values
-from onnx_passes.rewrite.refusal import Refusal, reason_of
+from onnx_passes.rewrite.refusal import Refusal, reason_of, refusal_of
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.scope import Scope
 
@@ -30,7 +28,7 @@ class Replacement:
 
 
 def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: Nesting) -> Replacement | str:
-    """Call the rewrite and check what it returns; a text is the reason why there is nothing to put in place."""
+    """Call the rewrite and check its result; a text is the reason for a refusal."""
     built = _call(rule, match, builder)
     if isinstance(built, str):
         return built
@@ -40,9 +38,9 @@ def prepare(rule: Rule, match: Match, builder: Builder, scope: Scope, nesting: N
 def check_replacement(
     match: Match, built: Sequence[object], builder: Builder, scope: Scope, nesting: Nesting, *, simple: bool = False
 ) -> Replacement | str:
-    """Check what is to replace the outputs of a match; a text is the reason why it cannot.
+    """Check the replacements of the outputs of a match; a text is the reason why they are not possible.
 
-    What is ``simple`` replaces one value by what is computed from values of the match: that keeps the order.
+    A ``simple`` rewrite replaces one value by a computation from values of the match, which keeps the order.
     """
     _check_interface(match, built)
     _check_opsets(builder, scope)
@@ -80,12 +78,13 @@ def check_replacement(
 def _call(rule: Rule, match: Match, builder: Builder) -> list[object] | str:
     try:
         new = rule.rewrite(builder, match.bindings)
-    except MatchFailureError as failure:
-        return failure.reason or "rewrite declined"
     except OnnxPassesError:
         raise
     except Exception as error:
-        raise rule.error("rewrite", error, match.root) from error
+        refusal = refusal_of(error)
+        if refusal is None:
+            raise rule.error("rewrite", error, match.root) from error
+        return refusal.reason or "rewrite declined"
     if new is None or new is False or isinstance(new, Refusal) or hasattr(new, "failure_nodes_and_values"):
         return reason_of(new, "rewrite declined")
     return list(cast(Sequence[Any], new)) if isinstance(new, list | tuple) else [new]
@@ -105,7 +104,7 @@ def _check_interface(match: Match, new: Sequence[object]) -> None:
 
 
 def _is_copy_that_stays(old: ir.Value, new: ir.Value) -> bool:
-    """Tell whether a value just keeps the name of an output for another one: replacing it would bring it back."""
+    """Return whether a value only keeps the name of an output for another one: replacing it would restore it."""
     copy = old.producer()
     if copy is None or (copy.domain, copy.op_type) != ("", "Identity") or copy.inputs[0] is not new:
         return False
@@ -131,7 +130,7 @@ def _check_operators(builder: Builder, scope: Scope) -> None:
 
 
 def _used_from_outside(builder: Builder, places: Sequence[tuple[ir.Value, ir.Value]]) -> list[ir.Value]:
-    """List the values of the model that the replacement uses, or puts in the place of others."""
+    """Return the values of the model that the replacement uses or returns."""
     own: set[ir.Value | None] = {None, *builder.initializers}
     for node in builder.nodes:
         own.update(node.outputs)

@@ -1,38 +1,151 @@
-"""A rule: pattern, check and rewrite, compiled once and free of state."""
+"""A rule: pattern, check and rewrite, compiled once and free of state.
+
+A pattern may have several roots: the others are found from values that the first one bound.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
-from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
-from onnxscript.rewriter._basics import MatchFailureError  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import OnnxPassesError, RegistrationError, RewriteError
 from onnx_passes.rewrite.compile import Compiler, Continue, MatchNode
 from onnx_passes.rewrite.forks import Forks, refuse_fork
 from onnx_passes.rewrite.match import Match, NodesByOperator, Partial, State, describe_node
-from onnx_passes.rewrite.patterns import build_pattern, depths, has_checks, names, refuse_misspelt
-from onnx_passes.rewrite.refusal import Refusal, no, reason_of
-from onnx_passes.rewrite.roots import Link, bound_value, find_roots, order_roots
+from onnx_passes.rewrite.patterns import (
+    AnyValue,
+    ConstantPattern,
+    GraphPattern,
+    NodePattern,
+    ResultPattern,
+    Var,
+    build_pattern,
+    children,
+    depths,
+    has_checks,
+    names,
+    refuse_misspelt,
+)
+from onnx_passes.rewrite.refusal import Refusal, no, reason_of, refusal_of
 from onnx_passes.rewrite.source import source_of
 
 
-class Rule:
-    """One rewrite: where it applies (pattern, check) and what it puts there (rewrite).
+@dataclass(frozen=True)
+class Link:
+    """A value that the roots before this one bind, and the node patterns on the way up from it to this root."""
 
-    ``check`` and ``rewrite`` get the bindings that they name; what the match left unbound is ``None``. ``owner`` is the
-    pass whose claim the rule is held to when another one applies it. ``constants`` names what the check only accepts
-    if it is constant, and ``since`` the opset that it asks for: the rule is not tried where that cannot be.
+    root: NodePattern
+    start: Var | None = None
+    way: tuple[NodePattern, ...] = ()
+
+    def candidates(self, state: State) -> Iterable[ir.Node]:
+        """List the nodes that may be this root: reached from the shared value, or else all of its operator."""
+        value = None if self.start is None else bound_value(self.start, state)
+        if value is None:
+            return self._all(state)
+        found = dict.fromkeys(value.consumers())
+        for pattern in self.way[:-1]:
+            found = {
+                user: None
+                for node in found
+                if pattern.may_be(node.op_type)
+                for output in node.outputs
+                for user in output.consumers()
+            }
+        return [node for node in found if node.graph is state.graph]
+
+    def _all(self, state: State) -> Iterable[ir.Node]:
+        operator = self.root.operator
+        if operator is None or state.nodes_by_operator is None:
+            return tuple(state.graph)
+        return state.nodes_by_operator.get(state.graph, *operator)
+
+
+def find_roots(pattern: GraphPattern) -> tuple[NodePattern, ...]:
+    """List the nodes that no other output of the pattern depends on: matching starts there."""
+    outputs = pattern.output_nodes
+    return tuple(node for node in outputs if not any(node in _cone(other) for other in outputs if other is not node))
+
+
+def order_roots(roots: Sequence[NodePattern], first: int) -> tuple[Link, ...]:
+    """Order the other roots so that each is reached from what is bound before it, where that is possible."""
+    seen = _cone(roots[first])
+    waiting = [root for i, root in enumerate(roots) if i != first]
+    links: list[Link] = []
+    while waiting:
+        reached = [(root, _way(root, seen)) for root in waiting]
+        root, way = next(((r, w) for r, w in reached if w is not None), (waiting[0], None))
+        links.append(Link(root) if way is None else Link(root, *way))
+        waiting.remove(root)
+        seen |= _cone(root)
+    return tuple(links)
+
+
+def bound_value(pattern: Var, state: State) -> ir.Value | None:
+    """Return what a value pattern is bound to, if it is bound to a value."""
+    if isinstance(pattern, ResultPattern):
+        node = state.nodes.get(pattern.node)
+        return None if node is None else node.outputs[pattern.index]
+    bound = state.values.get(pattern) if pattern.name is None else state.bindings.get(pattern.name)
+    return bound if isinstance(bound, ir.Value) else None
+
+
+def _key(value: Var) -> object:
+    return value if value.name is None else value.name
+
+
+def _cone(root: NodePattern) -> set[object]:
+    """Collect the node patterns, and the keys of the values, that matching a root is sure to bind."""
+    found: set[object] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node in found:
+            continue
+        found.add(node)
+        found.update(_key(output) for output in node.outputs)
+        for value in node.inputs:
+            if value is not None and not isinstance(value, AnyValue | ConstantPattern):
+                found.add(_key(value))
+            if isinstance(value, ResultPattern):
+                waiting.append(value.node)
+    return found
+
+
+def _way(root: NodePattern, seen: set[object]) -> tuple[Var, tuple[NodePattern, ...]] | None:
+    """Find the shortest way from a value already bound up to a root."""
+    level: dict[NodePattern, tuple[NodePattern, ...]] = {root: (root,)}
+    while level:
+        for node, way in level.items():
+            for value in node.inputs:
+                if value is not None and _key(value) in seen:
+                    return value, way
+        level = {
+            child: (child, *way)
+            for node, way in level.items()
+            for value in node.inputs
+            if isinstance(value, ResultPattern)
+            for child in children(value)
+        }
+    return None
+
+
+class Rule:
+    """One rewrite: its condition (pattern, check) and its replacement (rewrite).
+
+    ``check`` and ``rewrite`` get the bindings that they name; names that the match left unbound are ``None``. ``owner``
+    is the pass whose claim applies if another pass applies the rule. ``constants`` names the values that the check
+    requires to be constant, and ``since`` the required opset: the rule is skipped where these requirements fail.
     """
 
     def __init__(
         self,
-        pattern: Callable[..., Any] | language.GraphPattern,
+        pattern: Callable[..., Any] | GraphPattern,
         rewrite: Callable[..., Any],
         check: Callable[..., Any] | None = None,
         *,
@@ -54,11 +167,12 @@ class Rule:
         self.setup = setup
         self.cleanup = cleanup
         self.source = source or source_of(rewrite)
-        self.pattern = pattern if isinstance(pattern, language.GraphPattern) else build_pattern(pattern, name)
+        self.pattern = pattern if isinstance(pattern, GraphPattern) else build_pattern(pattern, name)
         self.roots = find_roots(self.pattern)
-        # The list that the pattern keeps of its nodes misses those of other builders than its own.
         nodes = depths(self.roots)
         refuse_misspelt(nodes, name, self.source)
+        self.operators: tuple[tuple[str, str] | None, ...] = tuple(root.operator for root in self.roots)
+        self.has_many_roots = len(self.roots) > 1
         self.depth = max(nodes.values())
         self.size = len(nodes)
         bound = names(self.pattern, nodes)
@@ -91,9 +205,9 @@ class Rule:
         partial: Partial | None = None,
         thorough: bool = True,
     ) -> Match | None:
-        """Match with ``node`` as the given root; tells ``refused`` why a structural match was turned down.
+        """Match with ``node`` as the given root; report to ``refused`` why a structural match was refused.
 
-        Where nobody needs all reasons, not being ``thorough`` is faster: what is sure to be refused is not matched.
+        Unless ``thorough``, matches that are certain to be refused are skipped, which is faster.
         """
         assert node.graph is not None
         state = State(node.graph, others, partial, thorough=thorough)
@@ -129,16 +243,17 @@ class Rule:
         match = Match(model, container, root, nodes, tuple(outputs), {**self._unbound, **state.bindings})
         try:
             refusal = self._refuse(match, state)
-        except MatchFailureError as failure:
-            return no(failure.reason or "check said no", next(iter(failure.failure_sources), None))
         except OnnxPassesError:
             raise
         except Exception as error:
-            raise self.error("check", error, root) from error
+            refusal = refusal_of(error)
+            if refusal is None:
+                raise self.error("check", error, root) from error
+            return no(refusal.reason or "check said no", refusal.at)
         return match if refusal is None else refusal
 
     def _refuse(self, match: Match, state: State) -> Refusal | None:
-        """Ask the checks inside the pattern, then that of the rule."""
+        """Call the checks inside the pattern, then that of the rule."""
         inner = (*state.nodes.items(), *state.values.items()) if self._has_inner_checks else ()
         for pattern, item in inner:
             if pattern.check_method is not None:
@@ -153,7 +268,7 @@ class Rule:
         return None
 
     def error(self, what: str, error: Exception, root: ir.Node) -> RewriteError:
-        """Say which rule failed, in which method, and at which node."""
+        """Return an error with the rule, its method and the node."""
         return RewriteError(
             f"{what} of rule '{self.name}' ({self.source}) raised {type(error).__name__}: {error}",
             where=describe_node(root),

@@ -1,4 +1,4 @@
-"""What the graphs of one rewrite share: the model, names, and opset imports."""
+"""The shared context of the graphs of one rewrite: the model, names, and opset imports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_passes.graph.names import Container, Names
 
 @dataclass
 class Scope:
-    """One graph with its subgraphs, or one function: what shares names and opset imports."""
+    """One graph with its subgraphs, or one function, which share names and opset imports."""
 
     model: ir.Model
     container: Container

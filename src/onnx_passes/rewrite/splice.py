@@ -1,4 +1,4 @@
-"""Put a replacement into the graph: names stay unique, the interface stays, annotations go along."""
+"""Put a replacement, or a constant, into the graph: names stay unique, the interface stays, annotations go along."""
 
 from __future__ import annotations
 
@@ -8,28 +8,73 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import constant_node
 from onnx_passes.graph.edits import (
     carry_annotations,
+    copy_type,
     copy_type_and_shape,
     remove_if_dead,
     replace_value,
     subgraphs_of,
+    used_values,
 )
 from onnx_passes.rewrite.match import Match
-from onnx_passes.rewrite.order import used_values, with_nested
+from onnx_passes.rewrite.nesting import with_nested
 from onnx_passes.rewrite.scope import Scope
+
+
+def constant_for(old: ir.Value, tensor: ir.TensorProtocol, scope: Scope, *, as_node: bool) -> ir.Value:
+    """Make an initializer, or the result of a Constant node, with the name, type and annotations of a value."""
+    node, graph = old.producer(), old.graph
+    assert node is not None
+    assert isinstance(graph, ir.Graph)
+    clashes = not old.name or (not as_node and old.name in graph.initializers)
+    name = scope.names.value(old.name or node.name or "constant") if clashes else str(old.name)
+    if as_node:
+        label = scope.names.node(node.name) if node.name and old.index() else node.name
+        constant = constant_node(tensor, label)
+        constant.metadata_props.update(node.metadata_props)
+        constant.doc_string = node.doc_string
+        new = constant.outputs[0]
+        new.name = name
+    else:
+        tensor.name = name
+        new = ir.Value(name=name, const_value=tensor)
+        if node._metadata_props or old._metadata_props:  # pyright: ignore[reportPrivateUsage]
+            new.metadata_props.update({**node.metadata_props, **old.metadata_props})
+        new.doc_string = old.doc_string or node.doc_string
+    same_type = isinstance(old.type, ir.TensorType) and old.dtype == tensor.dtype
+    new.type = copy_type(old.type) if same_type and old.type is not None else ir.TensorType(tensor.dtype)
+    is_interface = old.is_graph_output() and old.shape is not None
+    new.shape = old.shape.copy() if is_interface and old.shape is not None else ir.Shape(tensor.shape.numpy())
+    return new
+
+
+def put_constant(old: ir.Value, new: ir.Value) -> None:
+    """Let everything read a constant instead of a value, which loses its name; the node that computed it stays."""
+    node, graph = old.producer(), old.graph
+    assert node is not None
+    assert isinstance(graph, ir.Graph)
+    constant = new.producer()
+    if constant is None:
+        graph.register_initializer(new)
+    else:
+        graph.insert_before(node, constant)
+    carry_annotations(old, new)
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    old.name = None
 
 
 @dataclass
 class Change:
-    """What an application did to the graph."""
+    """The effect of an application on the graph."""
 
     added: list[ir.Node]
     removed: list[ir.Node] = field(default_factory=list[ir.Node])
 
 
 def splice(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]) -> Change:
-    """Insert what the rewrite built after the root, use it instead of the old values, remove what died."""
+    """Insert the built nodes after the root, replace the old values, and remove dead nodes."""
     graph = match.root.graph
     assert graph is not None
     nodes = builder.nodes
@@ -91,7 +136,7 @@ def _import_opsets(scope: Scope, builder: Builder) -> None:
 
 
 def _settle_own_uses(builder: Builder, match: Match, new: Sequence[ir.Value]) -> list[tuple[ir.Node, int, ir.Value]]:
-    """Let new nodes use new values too; returns where this would go in a circle and the old value has to stay."""
+    """Redirect uses by new nodes to new values; return the uses that would be circular, which keep the old value."""
     places = {old: value for old, value in zip(match.output_values, new, strict=True) if old is not value}
     circular: list[tuple[ir.Node, int, ir.Value]] = []
     for node in builder.nodes:
@@ -107,7 +152,7 @@ def _settle_own_uses(builder: Builder, match: Match, new: Sequence[ir.Value]) ->
 
 
 def _derives_from(value: ir.Value, node: ir.Node) -> bool:
-    """Tell whether a value is computed from a node, both new: new nodes are in no graph yet."""
+    """Return whether a new value is computed from a new node; new nodes are not in a graph yet."""
     waiting, seen = [value.producer()], set[ir.Node]()
     while waiting:
         producer = waiting.pop()
@@ -120,7 +165,7 @@ def _derives_from(value: ir.Value, node: ir.Node) -> bool:
 
 
 def _name_values(scope: Scope, builder: Builder, match: Match, new: Sequence[ir.Value]) -> set[ir.Value]:
-    """Name the values that the rewrite built; returns those that take the place, and name, of an old one."""
+    """Name the built values; return those with the position and name of an old one."""
     places: dict[ir.Value, str | None] = {}
     for old, value in zip(match.output_values, new, strict=True):
         places.setdefault(value, old.name)
@@ -157,7 +202,7 @@ def _name_nodes(
 
 
 def _carry_node_metadata(nodes: Sequence[ir.Node], match: Match) -> None:
-    """Let new nodes say what the matched ones said; the root has the last word."""
+    """Copy the metadata of the matched nodes to new nodes; that of the root takes precedence."""
     merged: dict[str, str] = {}
     for node in (*match.nodes, match.root):
         merged.update(node.metadata_props)
@@ -169,7 +214,7 @@ def _carry_node_metadata(nodes: Sequence[ir.Node], match: Match) -> None:
 
 
 def _lend_subgraphs(nodes: Sequence[ir.Node], match: Match) -> list[tuple[ir.Node, ir.Attr]]:
-    """Take subgraphs that new nodes hold too from the matched nodes, lest they are emptied when these die."""
+    """Remove subgraphs that new nodes hold, too, from the matched nodes, so that they are not emptied with these."""
     held = {graph for node in nodes if node.attributes for graph in subgraphs_of(node)}
     if not held:
         return []

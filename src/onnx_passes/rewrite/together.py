@@ -61,7 +61,7 @@ class Together(Transformation, RewriteRuleSetPass):
 
 
 class _Recipe:
-    """A pass as what its rules follow from: passes of one class with the same options have the same rules."""
+    """The key of a pass's rules: passes of one class with the same options have the same rules."""
 
     def __init__(self, member: RewriteRuleSetPass) -> None:
         self.member = member

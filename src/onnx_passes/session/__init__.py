@@ -1,4 +1,4 @@
-"""The interactive session: a model, what was done to it, and every way back."""
+"""The interactive session: a model, its history, and undo."""
 
 from __future__ import annotations
 

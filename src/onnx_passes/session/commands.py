@@ -11,12 +11,12 @@ from onnx_passes.session.session import Session
 
 _LINE = re.compile(r"(?P<word>[a-z][a-z-]*)(?:\s+(?P<rest>\S.*?))?\s*", re.DOTALL)
 _PYTHON = re.compile(r"[=.(\[,:]|(?:in|is|and|or|if|not)\b")
-"""What follows the name of a command only where it is one of Python."""
+"""Text after the name of a command that shows that the line is Python."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command: what it is given, as users write it, and what it does with that."""
+    """A command: the syntax of its arguments, and its action."""
 
     argument: str
     help: str
@@ -88,7 +88,7 @@ class Line:
 
 
 def parse(line: str) -> Line | None:
-    """Read a command; nothing if the line is Python."""
+    """Parse a command; None if the line is Python."""
     if line.strip() in HELP:
         return Line("help")
     found = _LINE.fullmatch(line.strip())

@@ -9,16 +9,15 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.check.narrowing import Narrowing
+from onnx_passes.check.original import Original
+from onnx_passes.check.settings import Settings
+from onnx_passes.check.verdict import Verdict, check_against
+from onnx_passes.core.claims import Claim
 from onnx_passes.core.plan import Plan
 from onnx_passes.session.states import SessionState
-from onnx_passes.verify.baseline import Start
-from onnx_passes.verify.blame.culprit import first_divergence
-from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.declarations import ChangesInterface, ShowsInside
-from onnx_passes.verify.equivalence import Equivalence
-from onnx_passes.verify.narrowing import Narrowing
 from onnx_passes.verify.run.execute import Executor, Sample
-from onnx_passes.verify.samples.generate import Sampling
 from onnx_passes.verify.samples.reference import read_inputs
 
 
@@ -40,22 +39,11 @@ class Data:
             samples = _taken(change, model, samples)
         return samples
 
-    def compare_with_original(self, state: SessionState) -> Equivalence:
+    def compare_with_original(self, state: SessionState) -> Verdict:
         """Run the original and the model of a state on the same samples, each as it takes them."""
-        original, executor = _original(state), Executor()
-        narrowing = Narrowing(original, plan_of(state))
-        baseline = Start(original, self.inputs, Sampling(self.seed), executor, narrowing).establish()
-        for step, (model, change) in enumerate(_changes(state)):
-            baseline.look_inside(change, model, executor)
-            baseline.follow(change, state.model, step)
-        found = baseline.run(executor, state.model)
-        results = tuple(compare(old, new) for old, new in zip(baseline.original, found, strict=True))
-        wrong = next((number for number, result in enumerate(results) if not result.equal), None)
-        divergence = ""
-        if wrong is not None and not baseline.changes:
-            sample = baseline.samples[wrong]
-            divergence = first_divergence(original, state.model, sample, executor, baseline.engine)
-        return Equivalence(results, baseline.engine, divergence)
+        settings = Settings(inputs=self.inputs, seed=self.seed)
+        original = Original(_original(state), settings, plan_of(state))
+        return check_against(original, Claim("tolerance"), state.model, settings, changes=_changes(state))
 
 
 def plan_of(state: SessionState) -> Plan:

@@ -1,4 +1,4 @@
-"""A step that failed, as an object to look at: what was asked for, what went wrong, and the model that it would be."""
+"""A failed step as an object: its pipeline text, the error, and the model that it would give."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.api import apply
+from onnx_passes.check.settings import Settings
+from onnx_passes.check.verdict import Verdict, check
+from onnx_passes.check.verification import Verification
+from onnx_passes.core.claims import Claim
 from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import OnnxPassesError, PassFailedError
 from onnx_passes.core.plan import Plan
@@ -19,16 +23,14 @@ from onnx_passes.graph.diff import ModelDiff, diff
 from onnx_passes.session.data import Data
 from onnx_passes.session.states import SessionState
 from onnx_passes.verify.comparison.compare import Element, TensorComparison
-from onnx_passes.verify.equivalence import Equivalence, compare_models
 from onnx_passes.verify.failure import Failure
-from onnx_passes.verify.verification import Verification
 
 
 @dataclass(repr=False)
 class FailedStep(Displayed):
-    """What a step did wrong; the session stayed on ``state``, the one before it.
+    """The error of a step; the session stayed on ``state``, the one before it.
 
-    ``report`` has what verification found out, ``wrong`` the model as the step leaves it, unverified.
+    ``report`` has the findings of the verification, ``wrong`` the model after the step, unverified.
     """
 
     state: SessionState
@@ -39,12 +41,12 @@ class FailedStep(Displayed):
 
     @property
     def text(self) -> str:
-        """Return what was asked for as pipeline text."""
+        """Return the pipeline text of the step."""
         return self.plan.pipeline
 
     @property
     def report(self) -> Failure | None:
-        """Return what verification found out, if that is what failed."""
+        """Return the findings of the verification; None if something else failed."""
         return getattr(self.error, "failure", None)
 
     @property
@@ -72,14 +74,15 @@ class FailedStep(Displayed):
 
     @cached_property
     def diff(self) -> ModelDiff:
-        """Say what the step changed."""
+        """Return the changes of the step."""
         return diff(self.state.model, self.wrong)
 
     @cached_property
-    def comparison(self) -> Equivalence | None:
-        """Compare the results before and after the step; nothing if one of them does not run."""
+    def comparison(self) -> Verdict | None:
+        """Compare the results before and after the step; None if one of the models does not run."""
         try:
-            return compare_models(self.state.model, self.wrong, inputs=self._inputs(), seed=self.data.seed)
+            settings = Settings(inputs=self._inputs(), seed=self.data.seed)
+            return check(Claim("tolerance"), self.state.model, self.wrong, settings)
         except OnnxPassesError:
             return None
 

@@ -15,9 +15,10 @@ from onnx_passes.graph.names import Container
 from onnx_passes.graph.schemas import standard_operators
 from onnx_passes.ops.describe import operator_names
 from onnx_passes.rewrite.index import RuleIndex
-from onnx_passes.rewrite.law_left import PatternBuilder
+from onnx_passes.rewrite.law_left import pattern_of
 from onnx_passes.rewrite.law_text import LawError, Operation, read
 from onnx_passes.rewrite.match import Match, NodesByOperator, describe_node
+from onnx_passes.rewrite.patterns import GraphPattern
 from onnx_passes.rewrite.rule import Rule
 
 _OPERATOR = re.compile(r"(?:[\w.]+::)?[A-Za-z_]\w*")
@@ -27,7 +28,7 @@ _FEW = 20
 
 @dataclass(frozen=True)
 class Miss:
-    """Where a rule did not apply: how far it came, and what stopped it."""
+    """A place where a rule did not apply: how far it matched, and why it stopped."""
 
     rule: str
     node: str
@@ -41,7 +42,7 @@ class Miss:
 
 @dataclass(frozen=True, repr=False)
 class Matches(Sequence[Match], Displayed):
-    """What was found in a model, in its order, and where a pass nearly applied."""
+    """Matches in a model, in its order, and places where a pass nearly applied."""
 
     what: str
     model: ir.Model
@@ -67,7 +68,7 @@ class Matches(Sequence[Match], Displayed):
         return list(dict.fromkeys(node for match in self.found for node in match.nodes))
 
     def summary(self) -> str:
-        """Say in a line how many there are."""
+        """Return the numbers of matches and near misses in one line."""
         count = "1 match" if len(self.found) == 1 else f"{len(self.found)} matches"
         return ", ".join(filter(None, (f"{count} of {self.what}", self.near_misses())))
 
@@ -89,19 +90,19 @@ class Matches(Sequence[Match], Displayed):
 
 
 def match_text(match: Match) -> str:
-    """Name the nodes of a match, and what its variables stand for."""
+    """Return the nodes of a match, and the bindings of its variables."""
     nodes = ", ".join(map(describe_node, match.nodes))
     bound = ", ".join(f"{name} = {binding_text(value)}" for name, value in bindings_of(match).items())
     return f"{nodes}  ({bound})" if bound else nodes
 
 
 def bindings_of(match: Match) -> dict[str, Any]:
-    """Return what the variables of a match stand for, without those that stand for nothing."""
+    """Return the bindings of a match, without unbound variables."""
     return {name: value for name, value in match.bindings.items() if value is not None}
 
 
 def binding_text(value: Any) -> str:
-    """Name what a variable stands for."""
+    """Return the text of a binding."""
     if isinstance(value, ir.Value):
         return f"'{value.name}'"
     return str(value.value) if isinstance(value, ir.Attr) else str(value)
@@ -110,8 +111,8 @@ def binding_text(value: Any) -> str:
 def find(model: ir.Model, what: str | Rule | Callable[..., Any]) -> Matches:
     """Find an operator ``"Conv"``, a chain ``"Conv > Relu"``, an expression ``"Relu(x) + y"``, a pattern or a rule.
 
-    In a chain each node reads what the one before it computes. A pattern is a function as rules have it; with a rule,
-    its check must agree, too.
+    In a chain each node reads the result of the one before it. A pattern is a function as in rules; for a rule, its
+    check must hold, too.
     """
     if isinstance(what, Rule):
         return Matches(what.name, model, tuple(_matches(model, what)))
@@ -125,7 +126,7 @@ def find(model: ir.Model, what: str | Rule | Callable[..., Any]) -> Matches:
     return Matches(what, model, tuple(_matches(model, _rule(_expression(what), what))))
 
 
-def _rule(pattern: Callable[..., Any], name: str) -> Rule:
+def _rule(pattern: Callable[..., Any] | GraphPattern, name: str) -> Rule:
     return Rule(pattern, _unchanged, name=name, forks="duplicate")
 
 
@@ -133,12 +134,12 @@ def _unchanged(op: Any) -> None:
     return None
 
 
-def _expression(text: str) -> PatternBuilder:
+def _expression(text: str) -> GraphPattern:
     try:
         read_text = read(text)
         if not isinstance(read_text, Operation):
             raise LawError("it is no operator")
-        return PatternBuilder(read_text)
+        return pattern_of(read_text)
     except LawError as error:
         raise UsageError(
             f"'{text}' cannot be looked for: {error}",

@@ -1,4 +1,4 @@
-"""Notebooks learn to show models, graphs and nodes, which are classes of onnx_ir and know nothing of pages."""
+"""Register notebook representations for models, graphs and nodes, whose classes belong to onnx_ir."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _PassNames:
         self.completer = completer
 
     def complete(self, word: str) -> list[str]:
-        """Return what may stand in the place of a word."""
+        """Return the completions of a word."""
         found = _QUOTED.search(self.completer.text_until_cursor)
         if found is None:
             return []

@@ -1,4 +1,4 @@
-"""All steps of a session as one recorded run: who asks why, or for a report, asks for the whole way."""
+"""All steps of a session as one recorded run, for questions about the whole history."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.history.recording import Recording
 from onnx_passes.session.data import plan_of
 from onnx_passes.session.states import SessionState
-from onnx_passes.verify.comparison.levels import level_of_run
+from onnx_passes.verify.comparison.evidence import level_of_run
 
 
 def replay(state: SessionState) -> Result:
-    """Repeat what led to a state, recorded; what is known of its steps, and what they cost, is as they found it.
+    """Repeat the steps to a state with recording; evidence and times of the steps are kept.
 
-    Verification is not repeated, which is most of what a step costs.
+    Verification, which is most of the cost of a step, is not repeated.
     """
     result = run_plan(plan_of(state), copy_model(state.path()[0].model), (), Recording())
     run, before = result.record, [each.result for each in state.path() if each.result is not None]
@@ -25,7 +25,7 @@ def replay(state: SessionState) -> Result:
 
 
 def _take_over(known: list[StepRecord], steps: list[StepRecord]) -> None:
-    """Give steps the evidence and the time of those that they repeat; a plan has the same steps each time it runs."""
+    """Copy evidence and times to repeated steps; a plan has the same steps each time it runs."""
     if [step.name for step in known] != [step.name for step in steps]:
         return
     for old, new in zip(known, steps, strict=True):

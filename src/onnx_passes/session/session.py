@@ -11,6 +11,10 @@ from typing import Any, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.api import Result, apply, run_model
+from onnx_passes.check.settings import Settings
+from onnx_passes.check.verdict import Verdict, check
+from onnx_passes.check.verification import Verification
+from onnx_passes.core.claims import Claim
 from onnx_passes.core.compose import PassLike
 from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import ExitCode, ModelError, OnnxPassesError, UsageError, did_you_mean
@@ -32,15 +36,13 @@ from onnx_passes.session.replay import replay
 from onnx_passes.session.states import SessionState, Steps
 from onnx_passes.session.trial import matches_of
 from onnx_passes.session.writing import Passes, Pipeline, pipeline_of, with_options
-from onnx_passes.verify.equivalence import Equivalence, compare_models
 from onnx_passes.verify.run.execute import ExecutionError
 from onnx_passes.verify.run.loadable import as_writable
 from onnx_passes.verify.samples.reference import Array
 from onnx_passes.verify.samples.sources import listed
-from onnx_passes.verify.verification import Verification
 
 Other: TypeAlias = "int | SessionState | Session | Source"
-"""What a model is compared with: a step by its number, a branch by its name, or a model in any form."""
+"""The object of a comparison: a step by number, a branch by name, or a model in any form."""
 MAIN = "main"
 
 
@@ -49,8 +51,8 @@ def open(  # noqa: A001 - it is called as onnx_passes.open
 ) -> Session:
     """Open a model, given as for ``apply``, to work on it step by step.
 
-    ``inputs`` are data as for ``apply``, or one sample as an array or a mapping; every step is verified on them or,
-    without any, on generated ones. ``verify`` switches that off, or says how.
+    ``inputs`` are data as for ``apply``, or one sample as an array or a mapping; every step is verified on them or, by
+    default, on generated ones. ``verify`` disables that, or sets its options.
     """
     loaded = load(model)
     held = loaded is model or getattr(model, "model", None) is loaded
@@ -62,10 +64,11 @@ def open(  # noqa: A001 - it is called as onnx_passes.open
 
 
 class Session(Displayed):
-    """A model, what was done to it, and every way back.
+    """A model, its history, and undo.
 
-    ``apply`` goes on to a new state, ``undo`` and ``redo`` move along the history at once. Whatever takes a model takes
-    a session for its current one. ``failure`` is the last step that failed; the session stays on the one before it.
+    ``apply`` adds a new state, ``undo`` and ``redo`` move along the history without running anything. Functions that
+    accept a model accept a session for its current one. ``failure`` is the last step that failed; the session stays on
+    the one before it.
     """
 
     def __init__(
@@ -93,12 +96,12 @@ class Session(Displayed):
 
     @property
     def original(self) -> ir.Model:
-        """Return the model as it was opened."""
+        """Return the original model."""
         return self._state.path()[0].model
 
     @property
     def steps(self) -> Steps:
-        """List the states from the original to the current one, and those that ``redo`` leads to."""
+        """Return the states from the original to the current one, and the undone ones."""
         return Steps((*self._state.path(), *reversed(self._undone)), self._state.number)
 
     @property
@@ -108,13 +111,13 @@ class Session(Displayed):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Return the text of what was done: the command line makes the same of the original model."""
+        """Return the pipeline text of the session: the command line reproduces its model from the original."""
         return pipeline_of(self._state.path())
 
     def apply(self, what: Passes, /, *, verify: bool | None = None, **options: object) -> Result:
-        """Apply passes and go on from there: pipeline text, a name, class or object of a pass, or a rule.
+        """Apply passes to the current state: pipeline text, a name, class or object of a pass, or a rule.
 
-        ``options`` are those of the one pass that is named; ``verify`` overrides what the session does.
+        ``options`` are those of the single named pass; ``verify`` overrides the setting of the session.
         """
         planned = plan(with_options(what, options))
         passes = planned.requested
@@ -143,7 +146,7 @@ class Session(Displayed):
         return self
 
     def redo(self, steps: int = 1) -> Session:
-        """Do again what was undone."""
+        """Redo undone steps."""
         if not 1 <= steps <= len(self._undone):
             raise UsageError(
                 f"cannot redo {steps} of {len(self._undone)} undone", hint="'apply' forgets what was undone"
@@ -154,7 +157,7 @@ class Session(Displayed):
         return self
 
     def branch(self, name: str) -> Session:
-        """Start a branch here and return it: a session of its own with the same history; this one stays as it is."""
+        """Start a branch here and return it: a new session with the same history; this one is unchanged."""
         if name == self.name:
             raise UsageError(f"this is branch '{name}'", hint="choose another name")
         return Session(self._state, self._data, self._verify, name, self._branches)
@@ -164,28 +167,28 @@ class Session(Displayed):
         return find(self.model, what)
 
     def matches(self, what: PassLike | Rule, /, **options: object) -> Matches:
-        """Say where a pass would apply, and where it nearly does and why not; nothing is changed."""
+        """Return where a pass would apply, and where it nearly does with the reasons; nothing is changed."""
         return matches_of(self.model, with_options(what, options))
 
     def preview(self, what: Passes, /, **options: object) -> ModelDiff:
-        """Say what passes would change, unverified; nothing is changed."""
+        """Return the unverified changes of passes; nothing is changed."""
         passes: Any = with_options(what, options)
         return diff(self.model, apply(self.model, passes, verify=False).model)
 
     def diff(self, other: Other | None = None) -> ModelDiff:
-        """Say what changed in the last step, or since a step (0 is the original), a branch or a model."""
+        """Return the changes of the last step, or since a step (0 is the original), a branch or a model."""
         if other is None:
             return diff((self._state.parent or self._state).model, self.model)
         return diff(self._model_of(other), self.model)
 
     def why(self, node: Place) -> Ancestry:
-        """Tell which rewrites of the session a node or value came from or, if it is gone, who removed it."""
+        """Return the rewrites of the session from which a node or value came, or which removed it."""
         recording = self._replayed().recording
         assert recording is not None
         return recording.of(node)
 
     def why_not(self, what: PassLike | Rule, /, *, at: Place | None = None, top: int = 5) -> WhyNot:
-        """Tell why a pass does not apply, at all or at one node."""
+        """Return the reasons why a pass does not apply, at all or at one node."""
         return why_not(self.model, with_options(what, {}), at=at, top=top)
 
     def run(self, inputs: Any = None, *, values: Sequence[str] = ()) -> dict[str, Array]:
@@ -193,13 +196,14 @@ class Session(Displayed):
         given = self._inputs() if inputs is None else listed(inputs)
         return run_model(self.model, given, seed=self._data.seed, values=values)
 
-    def verify(self, other: Other | None = None) -> Equivalence:
-        """Compare what the current model computes with the original, or a step, a branch or a model."""
+    def verify(self, other: Other | None = None) -> Verdict:
+        """Compare the results of the current model with the original, or a step, a branch or a model."""
         try:
             if other is None or other == 0:
                 return self._data.compare_with_original(self._state)
             before = self._model_of(other)
-            return compare_models(before, self.model, inputs=self._inputs(), seed=self._data.seed)
+            settings = Settings(inputs=self._inputs(), seed=self._data.seed)
+            return check(Claim("tolerance"), before, self.model, settings)
         except ExecutionError as error:
             raise ModelError(error.what, where=error.where, hint=error.hint) from error
 
@@ -243,7 +247,7 @@ class Session(Displayed):
         return chosen
 
     def _model_of(self, other: Any) -> ir.Model:
-        """Find the model that is meant by a number, the name of a branch, a state, or what can be loaded."""
+        """Return the model of a step number, the name of a branch, a state, or a loadable source."""
         if isinstance(other, int):
             if not 0 <= other < len(self.steps):
                 raise UsageError(f"there is no step {other}", hint=f"steps go from 0 to {len(self.steps) - 1}")

@@ -18,7 +18,7 @@ from onnx_passes.report.tables import evidence_words
 
 @dataclass(eq=False, repr=False)
 class SessionState(Displayed):
-    """A model of the history, and the result of the step that led to it; the original has none.
+    """A model of the history, and the result of its step; the original has none.
 
     Models share their tensors, and a step that changes nothing keeps the model of the one before.
     """
@@ -35,7 +35,7 @@ class SessionState(Displayed):
 
     @property
     def evidence(self) -> str:
-        """Say how well it is known that the step kept the results."""
+        """Describe the level of evidence that the step kept the results."""
         return "" if self.result is None else evidence_words(self.result.record)
 
     @property
@@ -45,12 +45,12 @@ class SessionState(Displayed):
 
     @property
     def plan(self) -> Plan:
-        """Return what ran."""
+        """Return the executed plan."""
         plan = None if self.result is None else self.result.record.plan
         return plan or Plan((), "")
 
     def then(self, result: Result) -> SessionState:
-        """Add the state after a step; one that changed nothing has no model of its own."""
+        """Add the state after a step; a step without changes shares its model."""
         if not result.modified:
             result.model = self.model
         return SessionState(result.model, result, self, self.number + 1)
@@ -69,7 +69,7 @@ class SessionState(Displayed):
 
 @dataclass(frozen=True, repr=False)
 class Steps(Sequence[SessionState], Displayed):
-    """The states from the original, which is number 0, to ``current``; then those that ``redo`` leads to."""
+    """The states from the original, which is number 0, to ``current``; then the undone ones."""
 
     states: tuple[SessionState, ...]
     current: int

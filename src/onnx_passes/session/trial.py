@@ -14,11 +14,11 @@ from onnx_passes.rewrite.match import Match
 from onnx_passes.session.finding import Matches, Miss, containers
 
 _MISSES = 5
-"""So many misses are kept of every rule, those that came furthest."""
+"""Maximum number of misses kept per rule, those that matched furthest."""
 
 
 def matches_of(model: ir.Model, what: PassLike) -> Matches:
-    """Try the rules of a pass at every node, and change nothing; what the pass needs is run on a copy first."""
+    """Try the rules of a pass at every node without changes, on a copy prepared by the required passes."""
     answer = why_not(model, what, top=_all_nodes(model))
     here = {
         value.name: node for container in containers(model) for node in container.all_nodes() for value in node.outputs
@@ -45,12 +45,12 @@ def _name(what: object) -> str:
 
 
 def _is_near(attempt: Attempt) -> bool:
-    """Tell whether an attempt came further than the node that it started from."""
+    """Return whether an attempt matched more than its root."""
     return attempt.complete or len(attempt.matched) > 1
 
 
 def _match(model: ir.Model, attempt: Attempt, here: dict[str | None, ir.Node]) -> Match:
-    """Say it of the nodes of the model itself, where the copy has them under the same names."""
+    """Return the match on the nodes of the model itself, found by name."""
     nodes = tuple(_own(attempt.nodes, here))
     root = nodes[0]
     graph = root.graph if root.graph is not None else model.graph

@@ -1,4 +1,4 @@
-"""The text of what was done in a session, as the command line takes it; and what a user asks for, as text."""
+"""The history of a session as pipeline text for the command line, and requests of users as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pipeline(str, Displayed):
 
 
 def pipeline_of(states: Iterable[SessionState]) -> Pipeline:
-    """Write what led to a state; each pass stands on a line of its own where one needs a comment."""
+    """Return the text of the steps to a state; each pass is on a separate line if one needs a comment."""
     passes = [pass_ for state in states for pass_ in state.passes]
     marks = [_mark(pass_) for pass_ in passes]
     if not any(marks):
@@ -43,7 +43,7 @@ def pipeline_of(states: Iterable[SessionState]) -> Pipeline:
 
 
 def with_options(what: Passes, options: Mapping[str, object]) -> Any:
-    """Give options to the one pass that is meant."""
+    """Add options to the single named pass."""
     if not options:
         return what
     if isinstance(what, str):
@@ -68,7 +68,7 @@ def _example(options: Mapping[str, object]) -> str:
 
 
 def _mark(pass_: Pass) -> str:
-    """Say what must be done before the command line knows a pass, and all inside it, by name."""
+    """Return the requirements for the command line to know a pass, and all inside it, by name."""
     strangers = [text for inside in _inside(pass_) if (text := _stranger(inside))]
     return "; ".join(dict.fromkeys(strangers))
 

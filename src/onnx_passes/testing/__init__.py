@@ -1,4 +1,4 @@
-"""Tools for authors of passes: ``check_pass``, ``assert_same_graph``, the rule fuzzer, a plugin for pytest."""
+"""Tools for authors of passes: ``check_pass``, ``assert_same_graph``, the rule fuzzer, a pytest plug-in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["assert_same_graph", "check_pass"]  # pyright: ignore[reportUnsupport
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for when it is asked for: the plugin for pytest must not pay for onnx_ir."""
+    """Import a name on first use: the pytest plug-in must not pay for onnx_ir."""
     if name not in __all__:
         raise AttributeError(f"module 'onnx_passes.testing' has no attribute '{name}'")
     import importlib

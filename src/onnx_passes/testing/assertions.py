@@ -1,4 +1,4 @@
-"""Before and after: what a test of a pass asserts, in one line."""
+"""Assertions for tests of passes: models before and after."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def check_pass(
     inputs: Sequence[Any] = (),
     options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Result:
-    """Assert that a pass makes one model of another, and that both compute the same.
+    """Assert that a pass turns one model into another, and that both compute the same.
 
-    Models are ONNX text or whatever ``apply`` takes. Structure and interface must be those of ``after``, whatever the
-    names inside: of a pass that refuses, those of ``before``. Every step is verified in ONNX Runtime, on ``inputs`` or
-    on generated ones, and held to the contract of its kind. What ran and what it refused is in the result.
+    Models are ONNX text or anything that ``apply`` takes. Structure and interface must be those of ``after``,
+    independent of names inside; for a pass that refuses, those of ``before``. Every step is verified in ONNX Runtime,
+    on ``inputs`` or on generated ones, and checked against the contract of its kind. The result has the steps and their
+    refusals.
     """
     original, expected = _model(before), _model(after)
     result = apply(original, pass_, inputs=inputs, options=options, paranoid=True)
@@ -38,7 +39,7 @@ def check_pass(
 
 
 def assert_same_graph(found: Source, expected: Source) -> None:
-    """Assert that two models, ONNX text or whatever ``apply`` takes, are the same, whatever the names inside.
+    """Assert that two models, ONNX text or anything that ``apply`` takes, are the same up to names inside.
 
     Names, types and shapes of inputs and outputs count, as do operators, attributes, constants and connections.
     """
@@ -48,7 +49,7 @@ def assert_same_graph(found: Source, expected: Source) -> None:
     if difference is None and not changes.interface:
         return
     what = "; ".join(changes.interface) if difference is None else str(difference)
-    raise AssertionError(f"not the graph that was expected: {what}\n{text_diff(wanted, model, 'expected', 'found')}")
+    raise AssertionError(f"not the expected graph: {what}\n{text_diff(wanted, model, 'expected', 'found')}")
 
 
 def _model(given: Source) -> ir.Model:

@@ -1,6 +1,6 @@
-"""The index of the collection: what ``list`` and ``explain`` answer from without importing a pass.
+"""The index of the collection, from which ``list`` and ``explain`` answer without importing passes.
 
-``python -m onnx_passes.testing.index`` writes it anew.
+``python -m onnx_passes.testing.index`` writes it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def build_index() -> str:
     modules = [module.name for module in pkgutil.walk_packages(passes.__path__, f"{passes.__name__}.")]
     for module in modules:
         importlib.import_module(module)
-    # Members of a group run in the order of the index: by name within a room, whichever table they stand in.
+    # Members of a group run in the order of the index: by name within a package, whatever their table.
     entries = [entry for entry in REGISTRY.entries() if entry.module in modules and REGISTRY.load(entry)]
     entries.sort(key=lambda entry: (entry.module.rpartition(".")[0], entry.name))
     return json.dumps([replace(entry, line=0).to_json() for entry in entries], indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    # The index that is there may name modules that have moved.
+    # The existing index may name modules that have moved.
     REGISTRY.only_imported()
     INDEX.write_text(build_index(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A plugin for pytest: the fixture ``fuzzed_rule`` makes one test for each rule of each registered pass.
+"""Pytest plug-in: the fixture ``fuzzed_rule`` makes one test for each rule of each registered pass.
 
 Load it with ``-p onnx_passes.testing.plugin`` or ``pytest_plugins = ["onnx_passes.testing.plugin"]`` and write::
 
@@ -26,7 +26,7 @@ _SHARED: pytest.StashKey[tuple[Worker, Sequence[Target]]] = pytest.StashKey()
 
 @dataclass(frozen=True)
 class FuzzedRule:
-    """A rule, and how thoroughly it is to be tried."""
+    """Rule of the fixture, with the options of the fuzzer."""
 
     target: Target
     worker: Worker
@@ -35,7 +35,7 @@ class FuzzedRule:
     corpus: Path | None
 
     def check(self) -> None:
-        """Fail with all findings, shown with the smallest model each."""
+        """Fail with all findings, each with its smallest model."""
         from onnx_passes.testing.fuzz import try_rule
         from onnx_passes.testing.fuzz.corpus import Corpus
 
@@ -46,7 +46,7 @@ class FuzzedRule:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer the options of the fuzzer."""
+    """Add the options of the fuzzer."""
     group = parser.getgroup("onnx-passes")
     group.addoption("--fuzz-cases", type=int, default=60, help="models to try for each rule")
     group.addoption("--fuzz-seed", type=int, default=0, help="seed of all choices")
@@ -67,7 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _shared(config: pytest.Config) -> tuple[Worker, Sequence[Target]]:
-    """Return the rules to be tried, and the process that judges them in all tests."""
+    """Return the rules to test, and the process that judges them in all tests."""
     from onnx_passes.testing.fuzz.worker import Worker
 
     if _SHARED not in config.stash:
@@ -80,7 +80,7 @@ def _shared(config: pytest.Config) -> tuple[Worker, Sequence[Target]]:
 
 
 def _drawn(targets: Sequence[Target], each: int, seed: int) -> Sequence[Target]:
-    """Draw some of the rules of every pass: families of rules are made from one mould."""
+    """Draw some of the rules of every pass, since rules of one pass are similar."""
     families: dict[str, list[Target]] = {}
     for target in targets:
         families.setdefault(target.name.split("/")[0], []).append(target)

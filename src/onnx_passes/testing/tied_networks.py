@@ -1,8 +1,8 @@
-"""Random quantized networks, and inputs of which many values land on the edges between levels, or next to them.
+"""Random quantized networks, and inputs for which many values are at or next to decision boundaries.
 
 Scales are powers of two or any floats, for tensors or for channels; there are zero points, biases and batch
-normalizations whose results are multiples of half a step, residual sums, pooling, and all ways of rounding. All of it
-is of a kind that streamlining can keep exact.
+normalizations whose results are multiples of half a step, residual sums, pooling, and all rounding modes. Streamlining
+can keep all of it exact.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _SIZE = 3
 
 
 def tied_network(seed: int) -> ir.Model:
-    """Return a network, always the same for a seed; its batch has any size."""
+    """Return the network of a seed; its batch size is dynamic."""
     return _Network(np.random.default_rng((seed, 1))).model(image=seed % 2 == 1)
 
 
 def tied_inputs(model: ir.Model, seed: int, amount: int) -> np.ndarray:
-    """Return inputs of a network, a batch of so many: on edges of its first quantizer, next to these, or anywhere."""
+    """Return a batch of inputs: at decision boundaries of the first quantizer, next to them, or anywhere."""
     rng = np.random.default_rng((seed, 2))
     value = model.graph.inputs[0]
     shape = (amount, *(size for size in list(value.shape or ())[1:] if isinstance(size, int)))
@@ -40,7 +40,7 @@ def tied_inputs(model: ir.Model, seed: int, amount: int) -> np.ndarray:
 
 
 class _Network:
-    """Writes the text of a network layer by layer; ``step`` is about how far results of the last layer are apart."""
+    """Writes the text of a network layer by layer; ``step`` is the approximate spacing of the last results."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -124,7 +124,7 @@ class _Network:
         return self._node(f"{_DOMAIN}.Quant {attributes} ({value}, {parameters})")
 
     def _parameters(self, shape: Sequence[int], *, channel: int) -> tuple[str, np.ndarray]:
-        """Make quantized weights, on edges here and there; returns them and their scales, for all or each channel."""
+        """Make quantized weights, some at decision boundaries; return them with one scale, or one per channel."""
         rng = self.rng
         scales = (
             np.array([self._scale() for _ in range(shape[channel])]) if rng.integers(2) else np.array(self._scale())
@@ -138,7 +138,7 @@ class _Network:
         return self._node(f"{_DOMAIN}.Quant {attributes} ({weights}, {given})"), scales
 
     def _bias(self, width: int, scales: np.ndarray) -> np.ndarray:
-        """Draw multiples of half a step, of all or of each channel."""
+        """Draw multiples of half a step, for all or for each channel."""
         return self.rng.integers(-8, 9, width) / 2 * self.step * scales
 
     def _multiplied(self, value: str, width: int, wanted: int) -> str:
@@ -159,7 +159,7 @@ class _Network:
         return value
 
     def _normalized(self, value: str, width: int, *, falls: bool) -> str:
-        """Normalize, by roots that are rational half of the time, and with means that sums may be exactly."""
+        """Normalize, with rational roots half of the time, and with means that sums can equal exactly."""
         rng = self.rng
         epsilon = float(np.float32(2.0**-10))
         roots = rng.choice([0.5, 1.0, 2.0], width) if rng.integers(2) else rng.uniform(0.3, 3, width)

@@ -78,7 +78,7 @@ class Failure(Displayed):
                 "matched": self.matched,
                 "replaced by": self.replacement,
                 "diverges at": self.diverges,
-                "no excuse": self.no_excuse,
+                "not accepted": self.no_excuse,
                 "to accept": self.advice,
                 "reproducer": self.reproducer,
             }

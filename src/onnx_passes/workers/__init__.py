@@ -1,1 +1,1 @@
-"""Where work is done: in this process, in others on this machine, or on a cluster that people already run."""
+"""Workers: this process, other processes on this machine, or an existing cluster."""

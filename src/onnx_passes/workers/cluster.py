@@ -1,4 +1,4 @@
-"""Those who do the work of a run: how many they are, and where they find models and data."""
+"""The workers of a run: their number, and the store of models and data."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from onnx_passes.workers.protocol import Workers
 from onnx_passes.workers.store import Store
 
 PRELOADED = ("onnxruntime", "onnx_passes.verify.metrics.shards")
-"""Modules that processes on this machine load once for all of them."""
+"""Modules that are loaded once for all processes on this machine."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Workers, how many of them work at once, and the store in which they find what they work on."""
+    """Workers, the number of them that work at once, and the store of their models and data."""
 
     workers: Workers
     size: int
     store: Store
     is_local: bool = False
-    """Whether they are processes of this machine, which are lost only by what they do."""
+    """Whether they are processes of this machine, which are lost only because of their work."""
 
 
 @contextlib.contextmanager
 def local_cluster(size: int, *, store: str | None = None, preload: Sequence[str] = PRELOADED) -> Generator[Cluster]:
-    """Start so many processes on this machine; 0 is as many as there are processors."""
+    """Start processes on this machine; 0 is one for each processor."""
     with _store(store) as place, Processes(size or os.cpu_count() or 1, preload=preload) as workers:
         yield Cluster(workers, size or os.cpu_count() or 1, place, is_local=True)
 
 
 @contextlib.contextmanager
 def dask_cluster(scheduler: str, *, store: str | None = None, uses_store: bool = True) -> Generator[Cluster]:
-    """Join a cluster of Dask by the address of its scheduler, as ``tcp://host:8786``.
+    """Connect to a cluster of Dask by the address of its scheduler, as ``tcp://host:8786``.
 
-    Workers must see the store, unless it is not used: then they open files where they are (``require_seen``).
+    Workers must have access to the store. If it is not used, they open files under their path (``require_seen``).
     """
     from onnx_passes.workers.dask import connected
 
@@ -53,7 +53,7 @@ def dask_cluster(scheduler: str, *, store: str | None = None, uses_store: bool =
 
 @contextlib.contextmanager
 def cluster_of(workers: Workers, size: int, *, store: str | None = None) -> Generator[Cluster]:
-    """Take any executor of ``concurrent.futures`` whose workers are processes; ``size`` of them work at once."""
+    """Accept any executor of ``concurrent.futures`` whose workers are processes; ``size`` of them work at once."""
     with _store(store) as place:
         cluster = Cluster(workers, size, place)
         require_fit(cluster)
@@ -61,21 +61,21 @@ def cluster_of(workers: Workers, size: int, *, store: str | None = None) -> Gene
 
 
 def require_fit(cluster: Cluster, *, uses_store: bool = True) -> None:
-    """Refuse workers that do not see the store, or would compute something else."""
+    """Refuse workers that have no access to the store, or have other versions."""
     name = cluster.store.put(os.urandom(16))
     for _, answer in completed(cluster.workers, _look, [(cluster.store, name)]):
         if isinstance(answer, Lost):
             raise UsageError(f"a worker cannot be used: {answer}")
         if uses_store and not answer:
             raise UsageError(
-                "workers do not see the folder in which they would find models",
+                "workers have no access to the store",
                 where=cluster.store.location,
-                hint="--store names a folder or URL that this machine and all workers see",
+                hint="name a folder or URL for --store that this machine and all workers can access",
             )
 
 
 def require_seen(cluster: Cluster, file: Path, folder: Path) -> None:
-    """Refuse workers that do not see a file that they are to read, or a folder that they are to write to."""
+    """Refuse workers that have no access to a file to read, or to a folder for results."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".seen-") as probe:
         wanted = {str(file): str(file), probe.name: str(folder)}
         for _, answer in completed(cluster.workers, _missing, [tuple(wanted)]):
@@ -83,9 +83,9 @@ def require_seen(cluster: Cluster, file: Path, folder: Path) -> None:
                 raise UsageError(f"a worker cannot be used: {answer}")
             for path in answer:
                 raise UsageError(
-                    "workers do not see this",
+                    "workers have no access to this path",
                     where=wanted[path],
-                    hint="models and results lie in folders that all workers see, under the same path",
+                    hint="models and results must be in folders that all workers can access, under the same path",
                 )
 
 

@@ -1,4 +1,4 @@
-"""Give work away and take what comes back, whatever becomes of those who do it."""
+"""Submit work and collect the results, regardless of lost workers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ I = TypeVar("I")  # noqa: E741 - an item
 R = TypeVar("R")
 
 ATTEMPTS = 3
-"""So often work is given away again whose worker was lost; what ends every worker is not tried for ever."""
+"""Number of attempts for work whose worker was lost, as some work ends every worker."""
 _LOST = ("KilledWorker", "FutureCancelledError")
-"""How Dask says that the worker is gone, or the scheduler has forgotten what it was to do."""
+"""Names of Dask's errors for a lost worker, or a scheduler that has lost a task."""
 
 
 class Ended(BrokenExecutor):
-    """A process ended in the middle of its work, and it is known how."""
+    """A process that ended during its work, with its exit status if known."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """Work whose workers were lost, each time it was tried."""
+    """Task whose workers were lost at each attempt."""
 
     attempts: int
     why: str
@@ -40,14 +40,14 @@ class Lost:
 
 @dataclass(frozen=True)
 class Answer(Generic[R]):
-    """What a worker computed, and who it is; a worker of other versions computes nothing."""
+    """The result of a worker, and its origin; a worker of other versions computes nothing."""
 
     origin: Origin
     result: tuple[R, ...] = ()
 
 
 def answered(work: Callable[[I], R], item: I, versions: Versions) -> Answer[R]:
-    """Do work in a worker, unless it would compute something else than the process that gives the work away."""
+    """Run a task in a worker, unless its versions differ from those of the submitting process."""
     origin = own_origin()
     return Answer(origin, (work(item),) if origin.versions == versions else ())
 
@@ -60,12 +60,12 @@ def completed(
     attempts: int = ATTEMPTS,
     ahead: int | None = None,
 ) -> Iterator[tuple[I, R | Lost]]:
-    """Do work on all items, and yield each with what came of it as soon as it is done.
+    """Do work on all items, and yield each with its result as soon as it is done.
 
-    Without workers it is done here, one after the other. What the work raises is raised here, and the rest is
-    cancelled, as it is when nobody listens any more. Whatever a lost worker had begun is given to another one.
-    With ``ahead`` only so many items are taken at first, and another one for each that is done. Raises UsageError if a
-    worker has other versions than this process: each is asked with each item, since workers come and go.
+    Without workers it is done here, one item after the other. Errors of the work are raised here, and the rest is
+    cancelled, as it is when the iterator is closed. Work of a lost worker is given to another one. With ``ahead`` only
+    so many items are taken at first, and one more for each finished one. Raises UsageError if a worker has other
+    versions than this process, which is checked for every item, as workers come and go.
     """
     if workers is None:
         yield from ((item, work(item)) for item in items)
@@ -114,14 +114,14 @@ def _accepted(answer: Answer[R], ours: Versions) -> R:
 
 
 def _is_loss(error: Exception) -> bool:
-    """Tell whether the worker was lost; engines that are not imported say so by the name of what they raise."""
+    """Return whether the worker was lost; errors of engines that are not imported are recognised by name."""
     return isinstance(error, BrokenExecutor) or any(kind.__name__ in _LOST for kind in type(error).__mro__)
 
 
 def all_of(
     workers: Workers | None, work: Callable[[I], R], items: Iterable[I], lost: Callable[[I, Lost], Any]
 ) -> list[tuple[I, R]]:
-    """Do work on all items; ``lost`` raises what is to be said of one that no worker survives."""
+    """Do work on all items; ``lost`` returns the error for an item that no worker survives."""
     found: list[tuple[I, R]] = []
     for item, result in completed(workers, work, items):
         if isinstance(result, Lost):

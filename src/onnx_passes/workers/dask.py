@@ -1,4 +1,4 @@
-"""Workers of a cluster that Dask runs: on SLURM, Kubernetes, over SSH, in a cloud, or on this machine."""
+"""Workers of a Dask cluster: on SLURM, Kubernetes, over SSH, in a cloud, or on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS = 10
 
 @contextlib.contextmanager
 def connected(scheduler: str) -> Generator[tuple[Workers, int]]:
-    """Connect with a scheduler; returns its workers, and how many tasks they do at once."""
+    """Connect to a scheduler, and return its workers and their number of concurrent tasks."""
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:

@@ -1,4 +1,4 @@
-"""Who computed an answer: the machine, and the versions of all that decides about results."""
+"""The origin of a result: the machine, and the versions of all software that determines results."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from functools import cache
 from pathlib import Path
 
 _MATTERS = ("onnx-passes", "onnxruntime", "onnx", "onnx-ir", "onnxscript", "numpy")
-"""Packages whose versions decide about results."""
+"""Packages whose versions affect results."""
 
 Versions = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """A machine, and the versions of packages in the process that worked there."""
+    """A machine, and the versions of packages in its process."""
 
     host: str
     versions: Versions
 
     def differences(self, ours: Versions) -> list[str]:
-        """List what is of another version here than there."""
+        """Return the packages whose versions differ here and there."""
         here, there = dict(ours), dict(self.versions)
         return [
             f"{package} {there.get(package, 'none')} and not {here.get(package, 'none')}"
@@ -34,13 +34,13 @@ class Origin:
 
 @cache
 def own_origin() -> Origin:
-    """Return the origin of what this process computes, as it was when it was first asked."""
+    """Return the origin of the results of this process, as of the first call."""
     return Origin(socket.gethostname(), (*versions(), ("sources", _sources())))
 
 
 @cache
 def versions() -> Versions:
-    """Return the versions of all that decides about results."""
+    """Return the versions of all packages that affect results."""
     return tuple((package, _version(package)) for package in _MATTERS)
 
 

@@ -1,4 +1,4 @@
-"""Worker processes on this machine: each stays, so that what it has loaded serves again; one that dies is replaced."""
+"""Worker processes on this machine: they stay, to reuse loaded data, and are replaced when they die."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ except ImportError:  # There is none on Windows.
 
 
 class Processes:
-    """So many processes that do work.
+    """A fixed number of worker processes.
 
-    Each is a pool of its own: where one process dies, it is known what it worked on, and the others go on.
-    ``preload`` names modules that all of them need, which are loaded once.
+    Each is a separate pool: if a process dies, its work is known, and the others continue. ``preload`` names modules
+    that all processes need, which are loaded once.
     """
 
     def __init__(self, count: int, *, preload: Sequence[str] = ()) -> None:
@@ -46,14 +46,14 @@ class Processes:
         self.shutdown(at_once=kind is not None)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Future[Any]:
-        """Let the next process that is free do this."""
+        """Submit work to the next free process."""
         future: Future[Any] = Future()
         self._waiting.append((future, partial(fn, *args)))
         self._give()
         return future
 
     def shutdown(self, *, at_once: bool = False) -> None:
-        """End all processes, when they have done what they are at or at once."""
+        """End all processes, after their current work or immediately."""
         with self._lock:
             self._is_over = True
             waiting, self._waiting = self._waiting, deque()
@@ -70,7 +70,7 @@ class Processes:
         return ProcessPoolExecutor(1, mp_context=self._context, initializer=_begin)
 
     def _give(self) -> None:
-        """Give what waits to those who are free."""
+        """Give waiting work to free processes."""
         while True:
             with self._lock:
                 if self._is_over or not self._idle or not self._waiting:
@@ -109,7 +109,7 @@ class Processes:
 
 
 def _ended(pool: ProcessPoolExecutor) -> Ended | None:
-    """Say how the process of a pool ended, if that is known."""
+    """Return how the process of a pool ended; None if unknown."""
     codes = [process.exitcode for process in (pool._processes or {}).values()]  # pyright: ignore[reportPrivateUsage]
     if len(codes) != 1 or codes[0] is None:
         return None
@@ -117,16 +117,16 @@ def _ended(pool: ProcessPoolExecutor) -> Ended | None:
 
 
 def _begin() -> None:
-    """Leave interrupts to who gives the work, who ends this process if they are meant, and end with that one."""
+    """Ignore interrupts, which the parent handles, and end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent()
 
 
 def _end_with_parent() -> None:
-    """Let the system end this process when the one that gave it work is gone, even if that could not say so.
+    """Make the system end this process with its parent, even if the parent is killed.
 
-    The pipe whose other end is there only while that one lives sends a signal, which ends a process that does not
-    expect it. A thread that waits would do, too, but where there are threads memory is not limited.
+    A pipe whose other end exists only while the parent lives sends a signal, which ends the process by default. A
+    waiting thread would do, too, but memory limits do not work with threads.
     """
     parent = multiprocessing.parent_process()
     if parent is None or fcntl is None:

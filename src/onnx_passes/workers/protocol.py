@@ -1,4 +1,4 @@
-"""What we ask of whoever does work for us: what ``concurrent.futures`` has, and every engine offers."""
+"""The required interface of workers: that of ``concurrent.futures``, which every engine offers."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Promised(Protocol[T_co]):
-    """Work that was given away: a future."""
+    """Result of a submitted task: a future."""
 
     def result(self, timeout: float | None = None) -> T_co:
-        """Wait for what came of it."""
+        """Wait for the result."""
         ...
 
     def cancel(self) -> bool:
-        """Do not begin with it, if it has not begun."""
+        """Cancel the task if it has not started."""
         ...
 
     def add_done_callback(self, fn: Callable[[Any], object], /) -> None:
-        """Call something when it is done."""
+        """Call a function when the task is done."""
         ...
 
 
 class Workers(Protocol):
-    """Processes that do work: any ``concurrent.futures.Executor`` of processes is one.
+    """Worker processes: any ``concurrent.futures.Executor`` of processes.
 
-    So are those of Dask (``client.get_executor()``) and loky. Functions are named by their module, and what goes along
-    is small: models and data are files, which workers read themselves.
+    Executors of Dask (``client.get_executor()``) and loky are accepted. Functions are named by module, and arguments
+    are small: models and data are files, which workers read themselves.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Promised[Any]:
-        """Give work away."""
+        """Submit work."""
         ...

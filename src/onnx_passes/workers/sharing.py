@@ -1,4 +1,4 @@
-"""What several processes on one machine share: its processors and its memory."""
+"""The shared resources of several processes on one machine: its processors and its memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @contextlib.contextmanager
 def sharing_processors(at_once: int) -> Generator[None]:
-    """Let libraries that are loaded in this block use their share of the processors."""
+    """Limit the threads of libraries loaded in this block to their share of the processors."""
     before = {name: os.environ.get(name) for name in _THREADS}
     share = max(1, (os.cpu_count() or 1) // at_once)
     if at_once > 1:
@@ -25,7 +25,7 @@ def sharing_processors(at_once: int) -> Generator[None]:
 
 
 def memory_share(at_once: int, most: int) -> int:
-    """Return the bytes that one of several processes may take, no more than ``most``."""
+    """Return the bytes that one of several processes may use, at most ``most``."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):

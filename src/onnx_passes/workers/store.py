@@ -1,4 +1,4 @@
-"""Files by what they hold, where those who give work away and those who do it find them."""
+"""Files by content, shared by the process that submits work and its workers."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ Content = bytes | memoryview
 
 @dataclass(frozen=True)
 class Store:
-    """A folder, or a URL that fsspec understands; of the latter every machine keeps a copy of what it has used.
+    """A folder, or a URL that fsspec understands; for URLs every machine keeps a copy of the files it used.
 
-    A file is written once and never changed: its name says what it holds.
+    A file is written once and never changed: its name denotes its content.
     """
 
     location: str
 
     def put(self, content: Content, suffix: str = "") -> str:
-        """Keep something, unless it is there already; returns the name of the file."""
+        """Store content, unless it exists already, and return the name of its file."""
         name = name_of(content) + suffix
         if not self.has(name):
             self.write(name, content)
         return name
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a file of this name."""
+        """Return whether a file exists."""
         if self._local(name).exists():
             return True
         return self._remote is not None and bool(self._remote.exists(self._url(name)))
 
     def write(self, name: str, content: Content) -> None:
-        """Write a file, all of it or nothing."""
+        """Write a file atomically."""
         path = self._local(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
@@ -50,7 +50,7 @@ class Store:
                 file.write(content)
 
     def path(self, name: str) -> Path | None:
-        """Return where a file is on this machine, or nothing if there is none."""
+        """Return the path of a file on this machine; None if it does not exist."""
         path = self._local(name)
         if path.exists():
             return path
@@ -66,7 +66,7 @@ class Store:
         return path
 
     def place(self, name: str) -> str:
-        """Say where a file is for whoever sees the store: its path, or its URL."""
+        """Return the path or URL of a file for all users of the store."""
         return f"{self.location.rstrip('/')}/{name}" if self._remote is not None else str(self._local(name).absolute())
 
     def _local(self, name: str) -> Path:
@@ -88,7 +88,7 @@ class Store:
             url_to_fs: Any = importlib.import_module("fsspec.core").url_to_fs
         except ImportError:
             raise UsageError(
-                "URLs are read by fsspec, which is not installed",
+                "URLs need fsspec, which is not installed",
                 where=self.location,
                 hint="pip install 'onnx-passes[data]'",
             ) from None
@@ -104,5 +104,5 @@ class Store:
 
 
 def name_of(content: Content) -> str:
-    """Return the name of a file that holds this."""
+    """Return the name of the file for this content."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,1 +1,1 @@
-"""Zoos: many models under one pipeline, what came of each, and what changed from one run to the next."""
+"""Zoos: many models under one pipeline, their results, and the changes from one run to the next."""

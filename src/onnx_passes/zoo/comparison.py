@@ -1,4 +1,4 @@
-"""Two runs over a zoo: what got worse, and what got better."""
+"""Compare two runs over a zoo: regressions and improvements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.evidence import UNVERIFIED, is_weaker
-from onnx_passes.report.tables import size_text
+from onnx_passes.core.text import size_text
 from onnx_passes.zoo.manifest import ModelRow, read
 
 Rows = Mapping[str, ModelRow]
@@ -17,10 +17,10 @@ Rows = Mapping[str, ModelRow]
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From where on a difference is one: times are noisy, and sizes depend on names.
+    """Thresholds of a difference: times are noisy, and sizes depend on names.
 
-    A model is slower if it takes ``time`` times as long, and at least ``seconds`` longer; it is larger by ``size``, a
-    factor. The same the other way round is an improvement.
+    A model is slower if it takes ``time`` times as long and at least ``seconds`` longer; it is larger by the factor
+    ``size``. The same in the other direction is an improvement.
     """
 
     time: float = 1.5
@@ -30,12 +30,12 @@ class Thresholds:
     def __post_init__(self) -> None:
         for name, value, least in (("time", self.time, 1), ("seconds", self.seconds, 0), ("size", self.size, 1)):
             if not value >= least:
-                raise UsageError(f"a threshold of {name} of {value:g} calls equals different", hint=f"from {least} on")
+                raise UsageError(f"the threshold of {name} is too small: {value:g}", hint=f"use {least} or more")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something about one model that got worse or better: status, evidence, nodes, time or size."""
+    """Change of one model: status, evidence, nodes, time or size."""
 
     model: str
     what: str
@@ -50,7 +50,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What got worse and better from one run to another; models in only one of them, or that changed meanwhile."""
+    """Regressions and improvements from one run to another, and models that are new, missing or changed."""
 
     old: Path
     new: Path
@@ -63,12 +63,12 @@ class Comparison:
 
     @property
     def worse(self) -> list[Difference]:
-        """List what got worse."""
+        """Return the regressions."""
         return [one for one in self.differences if one.is_worse]
 
     @property
     def better(self) -> list[Difference]:
-        """List what got better."""
+        """Return the improvements."""
         return [one for one in self.differences if not one.is_worse]
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +89,9 @@ class Comparison:
 def compare_folders(old: Path, new: Path, thresholds: Thresholds) -> Comparison:
     """Compare the manifests of two folders of results."""
     if old.resolve() == new.resolve():
-        raise UsageError("a run is not compared with itself", where=str(old), hint="name the folder of an earlier run")
+        raise UsageError(
+            "a run cannot be compared with itself", where=str(old), hint="name the folder of an earlier run"
+        )
     with read(old) as manifest:
         before = manifest.rows()
     with read(new) as manifest:
@@ -97,7 +99,7 @@ def compare_folders(old: Path, new: Path, thresholds: Thresholds) -> Comparison:
     both = sorted(before.keys() & after.keys())
     only_new = sorted(after.keys() - before.keys())
     found = [one for name in both for one in _differences(before[name], after[name], thresholds)]
-    # Nobody would notice a failure later that was there from the beginning.
+    # A new model that fails must be reported now: in later comparisons it is no change.
     bad = [after[name] for name in only_new if after[name].status != "ok"]
     found += [Difference(row.model, "status", "", _status(row), True) for row in bad]
     return Comparison(
@@ -113,7 +115,7 @@ def compare_folders(old: Path, new: Path, thresholds: Thresholds) -> Comparison:
 
 
 def _differences(old: ModelRow, new: ModelRow, thresholds: Thresholds) -> Iterator[Difference]:
-    """Compare what came of one model; nodes, evidence, size and time only if it is the same model."""
+    """Compare the results of one model; nodes, evidence, size and time only if the model is unchanged."""
     if old.is_written != new.is_written:
         yield Difference(new.model, "status", _status(old), _status(new), old.is_written)
     if not (old.is_written and new.is_written) or old.source_digest != new.source_digest:
@@ -146,7 +148,7 @@ def _number(row: ModelRow, what: str) -> int:
 
 
 def _totals(before: Rows, after: Rows, names: list[str]) -> dict[str, tuple[float, float]]:
-    """Add up what models have that went well in both runs."""
+    """Sum the figures of models that succeeded in both runs."""
     well = [name for name in names if before[name].is_written and after[name].is_written]
 
     def total(what: str) -> tuple[float, float]:

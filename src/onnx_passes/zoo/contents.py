@@ -1,4 +1,4 @@
-"""What the files of a model hold: digests by content, computed again only for files that were written to."""
+"""Contents of a model's files: digests, recomputed only for files that were written to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_passes.graph.formats import FORMATS
 
 
 class FileState(TypedDict):
-    """A file: what it holds, and by what the system tells whether it was written to since."""
+    """A file: its digest, and the metadata by which changes are noticed."""
 
     digest: str
     size: int
@@ -23,17 +23,17 @@ class FileState(TypedDict):
 
 
 Contents = dict[str, FileState]
-"""The files of a model by their place beside it: the model itself first, then its data files."""
+"""The files of a model by path relative to it: the model itself first, then its data files."""
 
 _MISSING: FileState = {"digest": "missing", "size": 0, "mtime_ns": 0, "ctime_ns": 0, "inode": 0}
 _SIZE = 16
 
 
 def contents_of(model: Path, known: Contents | None = None) -> Contents:
-    """Look at a model and its data files.
+    """Return the states of a model and its data files.
 
-    Of a file that has the size, times and inode that are ``known`` of it, the digest is taken from there, as git does;
-    any other is read. What decides is the digest: a file that was copied or touched holds what it held before.
+    If a file has the ``known`` size, times and inode, its known digest is used, as in git; any other file is read. Only
+    the digest counts: a file that was copied or touched has the same content.
     """
     known = known or {}
     own = _state(model, known.get(model.name))
@@ -43,17 +43,17 @@ def contents_of(model: Path, known: Contents | None = None) -> Contents:
 
 
 def digest_of(contents: Contents) -> str:
-    """Return one digest for all files of a model: that of the model, if it is alone."""
+    """Return one digest for all files of a model: that of the model, if it has no data files."""
     own, *beside = contents.items()
     if not beside:
         return own[1]["digest"]
-    # The name of the model itself does not matter: nothing that it holds names it.
+    # The name of the model does not count: its content does not refer to it.
     text = json.dumps([own[1]["digest"], *sorted((name, state["digest"]) for name, state in beside)])
     return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """Return the digest of what a file holds."""
+    """Return the digest of the content of a file."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_SIZE)).hexdigest()
@@ -80,7 +80,7 @@ def _state(path: Path, known: FileState | None) -> FileState:
 
 
 def _data_files(model: Path) -> list[str]:
-    """List the data files that a model names; none for what cannot be read, whose reader will say why."""
+    """Return the data files of a model; none for an unreadable one, whose reader will report the error."""
     if FORMATS.get(model.suffix.lower(), "binary") != "binary" or not _may_name_files(model):
         return []
     import onnx_ir as ir
@@ -94,7 +94,7 @@ def _data_files(model: Path) -> list[str]:
 
 
 def _may_name_files(model: Path) -> bool:
-    """Tell whether the key by which models name data files occurs: those without are not parsed."""
+    """Return whether a file contains the key of data files, as other models need not be parsed."""
     try:
         with model.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:

@@ -1,7 +1,7 @@
-"""The manifest of a zoo: a database of SQLite with one row for each run and one for each model.
+"""The manifest of a zoo: an SQLite database with one row for each run and one for each model.
 
-Every row is committed when the file that it tells of is on the disk, so that whatever ends the program, what is in the
-manifest is true. One program at a time writes to it; anybody may read.
+Every row is committed after its file is on the disk, so that the manifest is correct however the program ends. Only
+one program at a time writes to it; any number may read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onnx_passes.zoo.contents import Contents
 
 NAME = "manifest.sqlite"
 SCHEMA = 2
-"""Version of the tables, which the database keeps as its ``user_version``."""
+"""Version of the tables, stored as the ``user_version`` of the database."""
 _LOCK = ".manifest.lock"
 
 _TABLES = """
@@ -66,7 +66,7 @@ CREATE VIEW results AS
 
 @dataclass(frozen=True)
 class Deciding:
-    """All that decides about results, beside the models."""
+    """All settings that determine results, besides the models."""
 
     pipeline: str
     options: dict[str, Any]
@@ -89,13 +89,13 @@ class Run:
 
     @property
     def deciding(self) -> Deciding:
-        """Return what decided about its results."""
+        """Return the settings that determined its results."""
         return Deciding(self.pipeline, self.options, self.versions)
 
 
 @dataclass(frozen=True)
 class ModelRow:
-    """What came of one model; the fields are the columns of the table, in their order."""
+    """The result of one model; the fields are the columns of the table, in their order."""
 
     model: str
     run: int
@@ -130,7 +130,7 @@ class ModelRow:
         return self.status in ("ok", "unverified")
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what only serves to notice changes."""
+        """Return plain data, without fields that only serve to notice changes."""
         return {key: value for key, value in vars(self).items() if not key.endswith("_files")}
 
 
@@ -141,7 +141,7 @@ class Manifest:
         self._connection = connection
 
     def begin(self, deciding: Deciding, models: int, up_to_date: int) -> int:
-        """Note that a run begins; returns its number."""
+        """Record the start of a run; return its number."""
         texts = (json.dumps(deciding.options, sort_keys=True), json.dumps(deciding.versions))
         cursor = self._connection.execute(
             "INSERT INTO runs (started, pipeline, options, versions, models, up_to_date) VALUES (?, ?, ?, ?, ?, ?)",
@@ -151,22 +151,22 @@ class Manifest:
         return cursor.lastrowid
 
     def record(self, row: ModelRow) -> None:
-        """Note what came of a model, in the place of what came of it before."""
+        """Record the result of a model, replacing the previous one."""
         values = tuple(json.dumps(value) if isinstance(value, dict) else value for value in vars(row).values())
         self._connection.execute(_INSERT, values)
 
     def finish(self, run: int, exit_code: int) -> None:
-        """Note that a run has ended."""
+        """Record the end of a run."""
         self._connection.execute(
             "UPDATE runs SET finished = ?, exit_code = ? WHERE run = ?", (now(), int(exit_code), run)
         )
 
     def forget(self, models: Iterable[str]) -> None:
-        """Remove the rows of models that are gone."""
+        """Remove the rows of models that no longer exist."""
         self._connection.executemany("DELETE FROM models WHERE model = ?", [(model,) for model in models])
 
     def rows(self) -> dict[str, ModelRow]:
-        """Return what came of all models, by their names."""
+        """Return the results of all models, by name."""
         found = self._connection.execute("SELECT * FROM models ORDER BY model")
         rows = (ModelRow(**_parsed(_of_today(dict(row)), _PARSED)) for row in found)
         return {row.model: row for row in rows}
@@ -195,12 +195,12 @@ _FROM_1 = f"""
     PRAGMA user_version = {SCHEMA};
     COMMIT;
 """  # noqa: S608 - our own tables
-"""Tables of version 1 become those of this one; who computed a model was not known then."""
+"""Upgrades tables of version 1, which did not record the origin of results."""
 
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Generator[Manifest]:
-    """Open the manifest of a folder to write, and begin one where there is none; nobody else may write meanwhile."""
+    """Open or create the manifest of a folder for writing, with an exclusive lock."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -216,7 +216,7 @@ def opened(folder: Path) -> Generator[Manifest]:
 
 @contextlib.contextmanager
 def read(folder: Path) -> Generator[Manifest]:
-    """Open the manifest of a folder to read it."""
+    """Open the manifest of a folder for reading."""
     if not (folder / NAME).is_file():
         raise UsageError(
             f"there is no {NAME} in this folder", where=str(folder), hint="'onnx-passes batch … -o DIR' writes one"
@@ -228,29 +228,29 @@ def read(folder: Path) -> Generator[Manifest]:
 
 
 def now() -> str:
-    """Return the time as it is written in a manifest."""
+    """Return the current time in the format of the manifest."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @contextlib.contextmanager
 def _connected(path: Path) -> Generator[sqlite3.Connection]:
-    """Connect with a database; every statement is a transaction of its own."""
+    """Connect to a database; every statement is a transaction of its own."""
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.row_factory = sqlite3.Row
             yield connection
     except sqlite3.DatabaseError as error:
         raise UsageError(
-            f"the manifest cannot be used: {error}", where=str(path), hint="move it away, and all models run again"
+            f"the manifest cannot be used: {error}", where=str(path), hint="move it away to run all models again"
         ) from error
 
 
 def _version(connection: sqlite3.Connection, folder: Path) -> int:
-    """Return the version of the tables, 0 if there are none. Raises UsageError if they are of another version."""
+    """Return the version of the tables, 0 if there are none. Raises UsageError for other versions."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if not 0 <= version <= SCHEMA:
         raise UsageError(
-            f"the manifest has version {version}, and this program writes {SCHEMA}",
+            f"the manifest has version {version}, but this program writes {SCHEMA}",
             where=str(folder / NAME),
             hint="name another folder, or move the manifest away",
         )
@@ -259,7 +259,7 @@ def _version(connection: sqlite3.Connection, folder: Path) -> int:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Generator[None]:
-    """Keep other programs from writing to a folder; the system ends the lock with the program, however that ends."""
+    """Prevent other programs from writing to a folder; the system releases the lock when the program ends."""
     with contextlib.closing(sqlite3.connect(folder / _LOCK, isolation_level=None, timeout=0)) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
@@ -271,7 +271,7 @@ def _locked(folder: Path) -> Generator[None]:
 
 
 def _of_today(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of version 1, which is read without being rewritten, as one of this version."""
+    """Return a row of version 1, which is not rewritten, as one of this version."""
     is_unverified = row["status"] == "ok" and row["evidence"] == "unverified"
     return {"host": "", "computed_with": "{}", **row, **({"status": "unverified"} if is_unverified else {})}
 

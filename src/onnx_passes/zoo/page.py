@@ -1,4 +1,4 @@
-"""The summary page of a zoo: one file that needs nothing beside itself but the models that it links to."""
+"""The summary page of a zoo: one self-contained file with links to the models."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
+from onnx_passes.core.text import size_text
 from onnx_passes.graph.atomic import replacing
-from onnx_passes.report.tables import signed, size_text
+from onnx_passes.report.tables import signed
 from onnx_passes.zoo.comparison import Comparison, Difference
 from onnx_passes.zoo.manifest import ModelRow, Run
 
 NAME = "index.html"
 _KINDS = {"ok": "good", "unverified": "open", "failed": "bad", "lost": "bad"}
-"""How a status is shown; what could not be verified is neither good nor bad."""
+"""Colours of states; an unverified model is neither good nor bad."""
 _SHOWN = 4
-"""So many operators are named whose number changed."""
+"""Maximum number of operators whose changed numbers are listed."""
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """A cell: what it shows, and the number by which its column is sorted."""
+    """A cell: its content, and the number by which its column is sorted."""
 
     html: str
     number: float | None = None
@@ -35,7 +36,7 @@ class _Cell:
 def write_page(
     folder: Path, rows: Mapping[str, ModelRow], runs: Mapping[int, Run], comparison: Comparison | None
 ) -> Path:
-    """Write the page of a folder of results, all of it or nothing."""
+    """Write the page of a folder of results atomically."""
     template = resources.files("onnx_passes.zoo").joinpath("page.html").read_text(encoding="utf-8")
     name = folder.resolve().name
     parts = [_head(name, list(rows.values()), runs)]
@@ -117,7 +118,7 @@ def _compared(found: Comparison, folder: Path) -> str:
     for what, names in (
         ("only there", found.only_old),
         ("only here", found.only_new),
-        ("changed, so that only failures are compared", found.changed),
+        ("changed: only failures are compared", found.changed),
     ):
         if names:
             parts.append(f'<p class="quiet">{len(names)} models {what}: {escape(", ".join(names))}</p>')
@@ -134,7 +135,7 @@ def _difference(one: Difference, kind: str) -> list[_Cell]:
 
 
 def _table(name: str, columns: Sequence[str], rows: Iterable[tuple[Sequence[_Cell], str]]) -> str:
-    """Write a table; titles of columns that are sorted by number begin with ``#``."""
+    """Write a table; titles of numeric columns begin with ``#``."""
     heads = "".join(_title(title.lstrip("#"), is_number=title.startswith("#")) for title in columns)
     body = "\n".join(f"<tr{f' class={kind}' if kind else ''}>{''.join(map(_cell, cells))}</tr>" for cells, kind in rows)
     table = f'<table id="{name}"><thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
@@ -159,7 +160,7 @@ def _link(name: str, output: str | None, folder: Path) -> str:
 
 
 def _operators(row: ModelRow) -> str:
-    """Name the operators whose number changed most."""
+    """List the operators whose number changed most."""
     names = row.operators_before.keys() | row.operators_after.keys()
     changes = {name: row.operators_after.get(name, 0) - row.operators_before.get(name, 0) for name in names}
     most = sorted((name for name in names if changes[name]), key=lambda name: (-abs(changes[name]), name))

@@ -1,4 +1,4 @@
-"""Which models of a zoo have to run: those that are new or changed, whose result is gone, or that were lost."""
+"""The models of a zoo that have to run: new, changed or lost ones, and those without a result."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx_passes.zoo.contents import contents_of, digest_of
 from onnx_passes.zoo.manifest import Deciding, Manifest, ModelRow, Run
 
 _SETTLED = ("usage", "verification", "pass")
-"""Kinds of failures that the model, the pipeline and the options decide about: they would come again."""
+"""Kinds of deterministic failures: they would occur again."""
 
 
 class Wanted(Protocol):
-    """A model that is asked for: its name, where it is read, and where its result goes."""
+    """Model of a run: its name, its file, and the path of its result."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -33,7 +33,7 @@ W = TypeVar("W", bound=Wanted)
 
 @dataclass(frozen=True)
 class Policy:
-    """Which models run again although nothing has changed."""
+    """The models to run again although nothing has changed."""
 
     again: bool = False
     retry_failed: bool = False
@@ -42,7 +42,7 @@ class Policy:
 def pending(
     manifest: Manifest, wanted: Iterable[W], deciding: Deciding, policy: Policy
 ) -> tuple[list[W], Counter[str]]:
-    """Return the models that have to run, and how many of them for which reason."""
+    """Return the models that have to run, and the number for each reason."""
     rows, runs = manifest.rows(), manifest.runs()
     found: list[W] = []
     reasons: Counter[str] = Counter()
@@ -55,7 +55,7 @@ def pending(
 
 
 def drop_gone(manifest: Manifest, wanted: Iterable[Wanted]) -> list[str]:
-    """Forget models that are not asked for and whose file is gone; returns their names."""
+    """Drop models that are not requested and whose file is gone, and return their names."""
     asked = {one.name for one in wanted}
     gone = [name for name, row in manifest.rows().items() if name not in asked and not Path(row.source).exists()]
     manifest.forget(gone)
@@ -70,7 +70,7 @@ def _why(
     deciding: Deciding,
     policy: Policy,
 ) -> str:
-    """Say why a model has to run, or nothing."""
+    """Return the reason why a model has to run; empty if it need not."""
     if row is None:
         return "new"
     made_by = runs[row.run].deciding
@@ -88,6 +88,6 @@ def _why(
     if digest_of(output) != row.output_digest:
         return "result changed or gone"
     if (source, output) != (row.source_files, row.output_files):
-        # The same content with other times: the next run need not read it again.
+        # The same content with other times: record them, so that the next run need not read it again.
         manifest.record(replace(row, source_files=source, output_files=output))
     return ""

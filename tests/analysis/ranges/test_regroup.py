@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_passes.analysis.ranges import Range
-from onnx_passes.analysis.ranges.regroup import regrouped
+from onnx_passes.analysis.ranges.movement import regrouped
 
 
 @st.composite

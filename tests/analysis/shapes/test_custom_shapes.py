@@ -6,8 +6,8 @@ import onnx_ir as ir
 import pytest
 from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
 
-from onnx_passes.analysis.shapes.custom_shapes import add_custom_operators, by_definition
-from onnx_passes.ops.collection import definitions
+from onnx_passes.analysis.shapes.onnxruntime_shapes import add_custom_operators, by_definition
+from onnx_passes.ops.definition import definitions
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
-from onnx_passes.analysis.shapes.long_vectors import makes_long_vectors
+from onnx_passes.analysis.shapes.standard_engine import makes_long_vectors
 from onnx_passes.graph.load import load
 
 HEAD = '<ir_version: 10, opset_import: ["" : 20]>'

@@ -41,7 +41,7 @@ def test_a_broken_configuration_is_watched_all_the_same(folder):
     ("arguments", "message"),
     [
         (["-"], "standard input cannot be watched"),
-        (["model.onnx", "--in-place"], "would change forever"),
+        (["model.onnx", "--in-place"], "would change after every run"),
         (["missing.onnx"], "there is no such file"),
     ],
 )

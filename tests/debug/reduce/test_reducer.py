@@ -15,11 +15,13 @@ from onnx_passes.core.errors import UsageError
 from onnx_passes.core.plan import plan
 from onnx_passes.debug.reduce.interesting import fails_by_command, fails_by_pipeline, kind_of_failure, usable_samples
 from onnx_passes.debug.reduce.reducer import minimise, reduce
+from onnx_passes.debug.reduce.task import reduce as reduce_task
 from onnx_passes.debug.reduce.task import reduce_failure
 from onnx_passes.graph.constants import constant
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.run.execute import Executor
 from tests.helpers.random_models import random_model
+from tests.passes.tools import model_of
 
 
 def haystack(needle: str, *, nodes: int = 40, constants: str = "", declared: str = "float[2,3] z") -> ir.Model:
@@ -457,7 +459,7 @@ def test_a_pipeline_is_reduced_to_the_pass_that_fails():
     pass_, model = CASES["axis"]
     group = Group(label="group", body=("cleanup", pass_(), "cleanup"))
     for pipeline in (["cleanup", pass_(), "cleanup"], group):
-        failure = reduce_failure(plan(pipeline), model, usable_samples(model))
+        failure = reduce_failure(fails_by_pipeline(plan(pipeline)), model, usable_samples(model))
         assert failure.pipeline == "wrong-axis"
         assert failure.reduction.nodes_after == 1
         assert failure.symptom.kind == "values differ"
@@ -484,7 +486,9 @@ def test_the_model_is_taken_as_it_was_before_the_pass_that_fails():
             return PassResult(model, modified=True)
 
     model = haystack("y = Erf(x)")
-    failure = reduce_failure(plan(["cleanup", Hides(), BreaksHidden(), Shows()]), model, usable_samples(model))
+    failure = reduce_failure(
+        fails_by_pipeline(plan(["cleanup", Hides(), BreaksHidden(), Shows()])), model, usable_samples(model)
+    )
     assert failure.pipeline == "breaks-hidden"
     assert [node.name for node in failure.reduction.model.graph] == ["hidden"]
 
@@ -494,7 +498,7 @@ def test_nothing_to_reduce_is_said():
     with pytest.raises(UsageError, match="no failure to reduce"):
         reduce(model, usable_samples(model), fails_by_pipeline(WrongAxis()))
     with pytest.raises(UsageError, match="'wrong-axis' does not fail"):
-        reduce_failure(plan(WrongAxis()), model, usable_samples(model))
+        reduce_failure(fails_by_pipeline(plan(WrongAxis())), model, usable_samples(model))
 
 
 def test_any_predicate_will_do_and_sees_only_valid_models():
@@ -585,3 +589,19 @@ def test_minimising_keeps_exactly_what_is_needed(needed):
 
     assert set(minimise(list(range(100)), holds)) == needed
     assert tests <= 250
+
+
+def test_a_fault_that_only_nan_shows_is_reduced() -> None:
+    @passes.verify.equality
+    class LosesNan(Transformation, RewriteRulePass):
+        def pattern(self, op, x):
+            return op.Neg(x)
+
+        def rewrite(self, op, x):
+            zero, one = np.zeros((), np.float32), np.full((), -1, np.float32)
+            return op.Where(op.IsNaN(x), zero, op.Mul(x, one))
+
+    text = "g (float[4] x) => (float[4] z) { a = Neg(x) b = Abs(a) z = Sigmoid(b) }"
+    found = reduce_task(model_of(text), [LosesNan()])
+    assert any(np.isnan(array).any() for sample in found.samples for array in sample.values())
+    assert found.reduction.nodes_after == 1

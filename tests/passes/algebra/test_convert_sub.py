@@ -20,14 +20,14 @@ def test_adds_the_negative(kind: str, constant: str) -> None:
 
 def test_a_constant_minus_something_stays() -> None:
     text = "g (float[2] x) => (float[2] y) <float c = {1}> {y = Sub (c, x)}"
-    assert refusals(ConvertSub(), text)["what is subtracted is not a constant of its own"]
+    assert refusals(ConvertSub(), text)["the subtrahend is not a constant of its own"]
 
 
 def test_large_constants_are_not_copied() -> None:
     numbers = ", ".join(["1"] * 2000)
     text = f"""g (float[2000] x) => (float[2000] y, float[2000] z) <float[2000] c = {{{numbers}}}>
     {{y = Sub (x, c) z = Mul (x, c)}}"""
-    assert refusals(ConvertSub(), text)["what is subtracted is not a constant of its own"]
+    assert refusals(ConvertSub(), text)["the subtrahend is not a constant of its own"]
 
 
 def test_a_default_that_callers_override_is_no_constant() -> None:

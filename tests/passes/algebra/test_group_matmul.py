@@ -24,7 +24,7 @@ def test_multiplies_constant_matrices(rows: str) -> None:
     ("constants", "reason"),
     [
         ("float[3,1] a = {1, 2, 3}, float[1,3] b = {4, 5, 6}", "the product has more elements than both matrices"),
-        (f"{A}, float[2] b = {{1, 2}}", "the constants are no matrices"),
+        (f"{A}, float[2] b = {{1, 2}}", "the constants are not matrices"),
         (f"{A.replace('1, 2', '1e38, 2')}, {B.replace('1, 0', '10, 0')}", "the product of the matrices is not finite"),
     ],
 )

@@ -20,7 +20,7 @@ def test_drops_what_is_never_taken(pass_: Pass, kind: str, nodes: str) -> None:
 
 def test_keeps_what_widens() -> None:
     text = "g (bool[1] c, int8[1] x, int8[1] y, int8[3] z) => (int8[3] w) {a = Where (c, x, z) w = Where (c, a, y)}"
-    assert refusals(MergeWhere(), text)["what is never taken may widen the result"]
+    assert refusals(MergeWhere(), text)["the unused choice may widen the result"]
 
 
 def test_keeps_floats_whose_zeros_may_change_their_sign() -> None:

@@ -251,8 +251,8 @@ def test_weights_that_are_an_output_stay():
         (f"{PLAIN} p = Softmax <axis = 2> (s) out = MatMul (p, v)", HEADS, "not over the keys"),
         (MASKED.format("s = Mul (r, each)"), HEADS, "not one constant number"),
         (MASKED.format("a = Add (r, m) s = Mul (a, half)"), f"{HEADS}, float[S,T] m", "mask is scaled"),
-        (MASKED.format("s = Add (r, m)"), f"{HEADS}, float[C,1,S,T] m", "fit the scores"),
-        (MASKED.format("s = Add (r, m)"), f"{HEADS}, float[5,B,1,S,T] m", "fit the scores"),
+        (MASKED.format("s = Add (r, m)"), f"{HEADS}, float[C,1,S,T] m", "broadcast to the scores"),
+        (MASKED.format("s = Add (r, m)"), f"{HEADS}, float[5,B,1,S,T] m", "broadcast to the scores"),
         (MASKED.format("s = Where (m, r, zero)"), f"{HEADS}, bool[S,T] m", "far below"),
         (MASKED.format("n = Neg (half) s = Mul (r, n)"), HEADS, "not one constant number"),
         (f"{PLAIN} {WEIGHTS}", HEADS.replace("B,4,T,16] v", "C,4,T,16] v"), "same batch"),
@@ -308,4 +308,4 @@ def test_a_causal_attention_does_not_take_in_the_past_which_would_move_its_mask(
         float[1,2,2,4] pk, float[1,2,2,4] pv) => (float[1,2,3,4] y) {
             ck = Concat <axis = 2> (pk, k) cv = Concat <axis = 2> (pv, v) y = Attention <is_causal = 1> (q, ck, cv)
         }"""
-    assert "behind a past, is_causal counts keys from its end" in reasons("fuse-attention", text, opset=23)
+    assert "is_causal counts keys from the end of a cache" in reasons("fuse-attention", text, opset=23)

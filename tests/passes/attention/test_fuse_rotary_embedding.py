@@ -82,10 +82,10 @@ def test_neighbours_of_heads_behind_positions():
 @pytest.mark.parametrize(
     ("inner", "inputs", "reason"),
     [
-        (HALVES.replace("Slice (x, zero, four, three)", "Slice (x, four, end, three)"), "", "by halves"),
+        (HALVES.replace("Slice (x, zero, four, three)", "Slice (x, four, end, three)"), "", "of halves"),
         (HALVES.replace("(n, a)", "(a, n)"), "", ""),
-        (HALVES.replace("Neg (b)", "Neg (a)").replace("(n, a)", "(n, b)"), "", "by halves"),
-        (HALVES.replace("Mul (x, c)", "Mul (o, c)"), "float[B,2,S,8] o", "is not what is multiplied"),
+        (HALVES.replace("Neg (b)", "Neg (a)").replace("(n, a)", "(n, b)"), "", "of halves"),
+        (HALVES.replace("Mul (x, c)", "Mul (o, c)"), "float[B,2,S,8] o", "do not multiply the same value"),
         (HALVES.replace("y = Add", "k = Neg (p) y = Add"), "", "used elsewhere"),
         (HALVES, "float[B,2,S,8] c", "same for all heads"),
         (HALVES, "float[B,1,S,8] c", "both elements of a pair"),

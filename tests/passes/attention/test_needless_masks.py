@@ -110,10 +110,10 @@ def test_an_attention_that_is_there():
         (f"{PLACES} m = LessOrEqual (column, row) w = Where (m, null, low) s = Add (r, w)", "", "far below"),
         (f"{PLACES} m = LessOrEqual (column, row) w = Where (m, unit, lowest) s = Add (r, w)", "", "far below"),
         (f"{PLACES} a = LessOrEqual (column, row) m = And (a, pad) s = Where (m, r, lowest)", ", bool[B,1,1,S] pad",
-         "places of queries and keys alone"),
+         "positions of queries and keys"),
         (f"{PLACES} a = LessOrEqual (column, row) b = Add (column, three) c = GreaterOrEqual (b, row) m = And (a, c) "
-         "s = Where (m, r, lowest)", "", "places of queries and keys alone"),
-        ("s = Add (r, pad)", ", float[S,S] pad", "places of queries and keys alone"),
+         "s = Where (m, r, lowest)", "", "positions of queries and keys"),
+        ("s = Add (r, pad)", ", float[S,S] pad", "positions of queries and keys"),
     ],
 )  # fmt: skip
 def test_other_masks_stay(mask: str, inputs: str, reason: str):

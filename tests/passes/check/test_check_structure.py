@@ -32,7 +32,7 @@ def test_names_every_violated_property_and_the_nodes():
     with pytest.raises(StructureError) as caught:
         onnx_passes.apply(model, 'check-structure{properties=["none-of(Abs)", acyclic, "at-most(Relu, 1)"]}')
     assert str(caught.value) == (
-        "pass 'check-structure': the model has not the structure asked for: none-of(Abs): forbidden operators are "
+        "pass 'check-structure': the model violates required properties: none-of(Abs): forbidden operators are "
         "used: Abs 'q'; at-most(Relu, 1): there are 2: Relu 'p', Relu 'r'"
     )
     assert full_hash(model) == before

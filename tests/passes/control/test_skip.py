@@ -65,7 +65,7 @@ def test_groups_are_left_out_and_what_holds_nothing_else():
 
 
 def test_what_follows_a_pass_is_left_out_and_what_a_pass_needs_is_not():
-    with pytest.raises(UsageError, match="'shape-inference' is no pass or rule of this pipeline"):
+    with pytest.raises(UsageError, match="'shape-inference' is not a pass or rule of this pipeline"):
         plan("skip{names=[shape-inference]}(fold-constants)")
     model = model_of("g (float[batch] x) => (float[batch] y) { y = Relu(x) }")
     steps = run_pipeline(model, "skip{names=[shape-inference]}(fix-shapes{batch=1}, fold-constants)").record.steps
@@ -77,11 +77,11 @@ def test_what_follows_a_pass_is_left_out_and_what_a_pass_needs_is_not():
     [
         (
             "skip{names=[fuse-bais]}(simplify)",
-            "'fuse-bais' is no pass or rule of this pipeline.*did you mean 'fuse-bias'",
+            "'fuse-bais' is not a pass or rule of this pipeline.*did you mean 'fuse-bias'",
         ),
-        ("skip{names=[streamline]}(simplify)", "'streamline' is no pass or rule of this pipeline"),
+        ("skip{names=[streamline]}(simplify)", "'streamline' is not a pass or rule of this pipeline"),
         ("skip{names=[eliminate-slice/SliceOfSlices]}(simplify)", "did you mean 'eliminate-slice/SliceOfSlice'"),
-        ("skip(simplify)", "not said what is skipped"),
+        ("skip(simplify)", "pass 'skip' needs names"),
     ],
 )
 def test_refuses_what_names_nothing(text: str, reason: str):
@@ -94,7 +94,7 @@ def test_python_takes_several_passes_and_keeps_nodes():
     assert operators(result.model.graph) == ["Identity", "Mul", "Slice", "Slice"]
     assert "onnx_passes.keep" not in result.model.metadata_props
     notes = [note for step in result.record.steps for note in step.notes]
-    assert "kept as they are: 2 nodes (i, m)" in notes
+    assert "protected: 2 nodes (i, m)" in notes
 
 
 def test_a_pattern_of_passes_is_not_their_group():

@@ -157,7 +157,7 @@ def test_a_type_that_is_too_wide_is_replaced():
     model = model_of("g (float[4] x) => (float[4] y) { a = Relu (x) y = Neg (a) }")
     set_datatype(value(model, "x"), "INT4")
     set_datatype(value(model, "a"), "INT32")
-    assert notes_of(InferDatatypes(), model) == ["replaced 1 data type by one that says more"]
+    assert notes_of(InferDatatypes(), model) == ["replaced 1 data type by a more precise one"]
     assert datatype_of(value(model, "a")) == parse("UINT3")
 
 

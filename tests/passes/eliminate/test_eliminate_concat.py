@@ -3,7 +3,7 @@ from __future__ import annotations
 from onnx_passes.passes.eliminate.piece_laws import EliminateConcat
 from tests.passes.eliminate.tools import body, refusals, rewritten
 
-NOT_NESTED = "no input is a concatenation that only such along its axis read"
+NOT_NESTED = "no input is a Concat read only by Concat nodes of the same axis"
 
 
 def test_makes_one_of_nested_concatenations():

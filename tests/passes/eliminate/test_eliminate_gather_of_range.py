@@ -61,7 +61,7 @@ REFUSED = {
     "step": (gathered(step=2), "do not count up by one"),
     "start": (gathered(start=-2), "do not count up by one"),
     "end": (gathered(end="e = Identity (n)"), "may be negative"),
-    "read": (gathered(more="w = Neg (r)"), "others read the indices"),
+    "read": (gathered(more="w = Neg (r)"), "the indices have other consumers"),
 }
 
 

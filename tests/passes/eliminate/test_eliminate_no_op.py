@@ -46,9 +46,9 @@ def test_nested_minima_of_one_input():
         ("float[1,2,3,4]", "MaxPool <kernel_shape = [1, 1]> (x)", "NaN and infinities may become finite"),
         ("int8[1,2,3,4]", "MaxPool <kernel_shape = [1, 1], strides = [1, 2]> (x)", None),
         ("int8[1,2,3,4]", "MaxPool <kernel_shape = [2, 1]> (x)", None),
-        ("float[2]", "Gather (x, reverse)", "it takes them in another order, or may do so"),
-        ("float[3]", "Gather (x, reverse)", "it does not take as many as there are"),
-        ("float[N]", "Gather (x, reverse)", "it does not take as many as there are"),
+        ("float[2]", "Gather (x, reverse)", "the indices are not known to be in order"),
+        ("float[3]", "Gather (x, reverse)", "the number of indices is not the size of the axis"),
+        ("float[N]", "Gather (x, reverse)", "the number of indices is not the size of the axis"),
     ],
 )
 def test_keeps_what_does_something(kind: str, node: str, reason: str | None):

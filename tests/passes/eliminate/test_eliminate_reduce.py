@@ -28,7 +28,7 @@ def test_all_axes_of_a_single_element():
 @pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean"])
 def test_leaves_sums_that_change_zeros_to_fast_math(op_type: str):
     text = f"g (float[2,1,3] x) => (float[2,1,3] y) <int64[1] a = {{1}}> {{b = {op_type} (x, a) y = Neg (b)}}"
-    assert "the sign of a zero would come back" in refusals(EliminateReduce(), text)
+    assert "the sign of a zero may change" in refusals(EliminateReduce(), text)
     feeds = {"x": np.arange(1, 7, dtype=np.float32).reshape(2, 1, 3)}
     assert body(rewritten(EliminateReduceOfFloats(), text, feeds=feeds)) == "y = Neg(x)"
 

@@ -115,20 +115,20 @@ def test_reshape_that_others_use_stays():
     [
         (
             product("2,3,4", "3,2,2", "3, 2, 2").replace(" y) ", " y, float[6,4] r) "),
-            "the rows are stacked otherwise before",
+            "the rows have another shape before",
         ),
-        (product("2,3,4", "2,6", "2, 6"), "the columns of the product are not known to stay"),
-        (product("2,3,4", "2,3,A", "2, 3, -1", w="4,B"), "the columns of the product are not known to stay"),
+        (product("2,3,4", "2,6", "2, 6"), "the columns of the product are not known to be kept"),
+        (product("2,3,4", "2,3,A", "2, 3, -1", w="4,B"), "the columns of the product are not known to be kept"),
         (product("2,3,4", "2,3,2", "2, 3, 2", w="K,2"), "the rows are empty, or of unknown size"),
         (product("2,3,0", "2,3,2", "2, 3, 2", w="0,2", s="6, 0"), "the rows are empty, or of unknown size"),
-        (product("3,4", "6", "6"), "the result is no stack of rows"),
+        (product("3,4", "6", "6"), "the rank of the result is unknown or less than 2"),
         (product("2,3,4", "2,3,2", "2, 3, 2", w="1,4,2"), "the right operand is not known to be a matrix"),
         (product("2,3,4", "2,3,2", "2, 3, 2", s="1, 6, 4"), "the shapes are not known"),
-        (computed("N,M,2,2", others=", float[A,4] r"), "the rows are stacked otherwise before"),
+        (computed("N,M,2,2", others=", float[A,4] r"), "the rows have another shape before"),
         (product("2,3,4", "2,3,2", "2, 3, 2").replace(" y) ", " y, float[6,2] p) "), "the product is used elsewhere"),
         (
             product("2,3,4", "2,3,2", "2, 3, 2").replace(" w) =>", " w, int64[3] t) =>"),
-            "callers may ask for another shape",
+            "a caller may override the target shape",
         ),
     ],
 )

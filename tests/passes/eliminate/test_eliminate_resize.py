@@ -47,7 +47,7 @@ def test_removes_resize_of_the_first_version():
             'mode = "linear", coordinate_transformation_mode = "tf_crop_and_resize"',
             "x, roi, ones",
             f"{ONES}, float[8] roi = {{0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.5, 0.5}}",
-            "it cuts something out",
+            "it crops",
         ),
     ],
 )

@@ -61,8 +61,8 @@ def test_reshape_that_others_use_stays():
     [
         ("6", "2, 3, 1", "it moves axes of other sizes than one"),
         ("N,M,3", "0, 0, 3", "it moves axes of other sizes than one"),
-        ("0,1,3", "0, 1, 3", "more than one size is not known, or there is nothing to move"),
-        ("1,N,M", "1, 0, 0", "more than one size is not known, or there is nothing to move"),
+        ("0,1,3", "0, 1, 3", "more than one size is unknown, or a size is zero"),
+        ("1,N,M", "1, 0, 0", "more than one size is unknown, or a size is zero"),
     ],
 )
 def test_refuses(x: str, shape: str, reason: str):

@@ -176,7 +176,7 @@ def test_what_lies_between_convolutions_has_its_channels_last(kind: str):
 STAYING = {
     "it is not of integers": "b = Conv (x, w)",
     "it has groups of several channels": "a = q(-3, 4) x\nb = Conv <group = 2> (a, v)",
-    "its padding is left open": 'a = q(-3, 4) x\nb = Conv <auto_pad = "SAME_LOWER"> (a, w)',
+    "its padding depends on auto_pad": 'a = q(-3, 4) x\nb = Conv <auto_pad = "SAME_LOWER"> (a, w)',
 }
 
 
@@ -191,7 +191,7 @@ def test_convolutions_over_one_axis_stay_for_their_axes():
     conv = next(node for node in exported.graph if node.op_type == "Conv")
     assert list(conv.attributes.get_ints("kernel_shape")) == [3]
     assert any("its input has 3 axes" in note for note in notes)
-    assert any("FINN slides windows over images of two axes" in note for note in notes)
+    assert any("FINN slides windows over two-dimensional images" in note for note in notes)
 
 
 @pytest.mark.parametrize("reason", STAYING)
@@ -290,13 +290,13 @@ def test_signs_take_two_bits_where_products_are_not_to_be_counted():
 
 
 def test_thresholds_that_move_too_far_are_found(monkeypatch: pytest.MonkeyPatch):
-    right = bipolar._moved  # pyright: ignore[reportPrivateUsage]
+    right = bipolar._of_agreements  # pyright: ignore[reportPrivateUsage]
 
     def wrong(op: Builder, user: ir.Node, length: int) -> ir.Value:
         return right(op, user, length + 2)
 
     shaped = onnx_passes.apply(binary_mlp(), "shape-inference", verify=False).model
-    monkeypatch.setattr(bipolar, "_moved", wrong)
+    monkeypatch.setattr(bipolar, "_of_agreements", wrong)
     with pytest.raises(PostconditionError) as raised:
         onnx_passes.apply(shaped, "export-finn")
     assert "count of agreeing signs" in raised.value.failure.application
@@ -306,8 +306,8 @@ SIGNS = '<out_dtype = "BIPOLAR", out_scale = 2.0, out_bias = -1.0>'
 NEEDED = {
     "they are an output of the model": ("", "float[1, 3, 6, 6] a"),
     "pads them with zeros": ("z = Conv <pads = [1, 1, 1, 1]> (a, w)", "float[1, 4, 6, 6] z"),
-    "is no product with weights": ("z = Relu (a)", "float[1, 3, 6, 6] z"),
-    "no product takes them": ("r = Transpose (a)", ""),
+    "is not a product with weights": ("z = Relu (a)", "float[1, 3, 6, 6] z"),
+    "no product reads them": ("r = Transpose (a)", ""),
 }
 
 

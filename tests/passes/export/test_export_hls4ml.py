@@ -74,11 +74,11 @@ def test_a_name_that_is_taken_gets_a_number() -> None:
             f'y = {QUANT} <rounding_mode = "HALF_UP"> (x, one, zero, n)',
             "and fails on HALF_UP: quantize by ROUND, which",
         ),
-        (f"y = {QUANT} <signed = 0, narrow = 1> (x, one, zero, n)", "its range is narrow, and unsigned"),
+        (f"y = {QUANT} <signed = 0, narrow = 1> (x, one, zero, n)", "its range is narrow and unsigned"),
         (f"y = {GENERAL}.BipolarQuant (x, one)", "run convert-to-fixed-point"),
-        ("t = Transpose (x)  p = MatMul (t, x)  y = MatMul (x, p)", "its second operand is no weight"),
-        ("y = Softmax <axis = 0> (x)", "over the last axis alone"),
-        ("m = Max (x, w)  y = ReduceMin <keepdims = 1, axes = [0]> (m)", "no constants: run convert-to-fixed-point"),
+        ("t = Transpose (x)  p = MatMul (t, x)  y = MatMul (x, p)", "its second operand is not a weight"),
+        ("y = Softmax <axis = 0> (x)", "over the last axis only"),
+        ("m = Max (x, w)  y = ReduceMin <keepdims = 1, axes = [0]> (m)", "not constants: run convert-to-fixed-point"),
         ("y = Sum (x, x, x)", "it merges two tensors, not 3"),
     ],
 )
@@ -90,7 +90,7 @@ def test_says_what_hls4ml_does_not_take(body: str, reason: str) -> None:
     ("body", "reason"),
     [
         ("y = Conv (x, c)", "run convert-channels-last{inputs=true}"),
-        ("y = GlobalAveragePool (x)", "it takes the channels for pixels"),
+        ("y = GlobalAveragePool (x)", "it confuses channels and pixels"),
     ],
 )
 def test_says_what_images_hls4ml_does_not_take(body: str, reason: str) -> None:
@@ -103,7 +103,7 @@ def test_says_that_hls4ml_counts_dilated_windows_wrong() -> None:
     weights = f", float[2, 2, 2, 2] d = {{{', '.join(['1'] * 16)}}}"
     conv = f"{LAST}.Conv <kernel_shape = [2, 2], strides = [1, 1], pads = [0, 0, 0, 0], dilations = [2, 2], group = 1>"
     found = exported(f"y = {conv} (x, d)", "float[1, 4, 4, 2]", "float[1, 2, 2, 2]", weights)
-    assert "wrong where windows are dilated" in notes(found)
+    assert "a wrong result size for dilated windows" in notes(found)
 
 
 def test_a_constant_output_is_named() -> None:

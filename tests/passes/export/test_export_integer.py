@@ -98,7 +98,7 @@ def test_sums_that_floats_may_round_stay_in_floats():
     )
     exported, notes = exported_alike(model)
     assert types(exported, "MatMul") == [("FLOAT", "FLOAT")]
-    assert any("stays in floats: its sums may be integers that floats round" in note for note in notes)
+    assert any("stays in floats: its sums may exceed the integers that floats hold" in note for note in notes)
 
 
 def test_einsum_is_of_32_bits():
@@ -391,12 +391,12 @@ def test_old_opsets_are_raised():
     )
     exported, notes = exported_alike(model, size=3)
     assert exported.opset_imports == {"": 13}
-    assert notes == ["opset 11 became 13, where operators take integers"]
+    assert notes == ["opset 11 became 13, in which operators accept integers"]
 
 
 def test_refuses_operators_that_are_not_defined():
     model = model_of("g (float[2] x) => (float[2] y) { [it] y = other.Thing (x) }", domains='"other" : 1')
-    with pytest.raises(PassFailedError, match="no standard operators that do the same") as caught:
+    with pytest.raises(PassFailedError, match="no equivalent standard operators") as caught:
         ExportInteger().call(model)
     assert "it" in str(caught.value)
 

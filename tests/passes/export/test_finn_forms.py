@@ -161,8 +161,8 @@ def test_transposed_convolutions_make_patches(kind: str, biased: str):
 
 STAYING = {
     "it has groups or dilations": "strides = [2, 2], dilations = [2, 2], output_padding = [1, 1]",
-    "no whole number of strides": "strides = [2, 2]",
-    "takes away more than its kernel adds": "strides = [2, 2], pads = [5, 5, 4, 4]",
+    "not a multiple of the strides": "strides = [2, 2]",
+    "larger than its kernel": "strides = [2, 2], pads = [5, 5, 4, 4]",
 }
 
 
@@ -210,7 +210,7 @@ def test_sequences_are_images_of_one_row(kind: str):
     thresholds = by_operator(exported, "MultiThreshold")
     assert [node.attributes.get_string("data_layout") for node in thresholds] == ["NHWC"] * len(thresholds)
     assert operators(exported.graph)[0] == "Reshape"
-    assert not [note for note in notes if "parts the hardware" in note]
+    assert not [note for note in notes if "splits the hardware" in note]
     assert ("GlobalAccPool" in operators(exported.graph)) == (kind == "added up")
 
 

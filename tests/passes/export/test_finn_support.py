@@ -7,7 +7,7 @@ import pytest
 from tests.passes.export.test_export_finn import MT, SIGNS, binary_mlp, small_cnn, weights
 from tests.passes.export.tools import export, network
 
-FLOATS = "FINN has it for integers, and an input is not one: check-streamlined says why"
+FLOATS = "FINN has it for integers, but an input is not: see the notes of check-streamlined"
 NO_LAYER = "FINN has no layer for it"
 
 
@@ -27,19 +27,19 @@ QUANTIZED = "a = q(-3, 4) x\nb = MatMul (a, w)"
 PLACES = {
     "in front": (
         "[it] z = MatMul (x, w)\na = q(-3, 4) z\nb = MatMul (a, v)\ny = Mul (b, s)",
-        "stays in front of",
+        "stays before",
         FLOATS,
     ),
-    "behind": (f"{QUANTIZED}\nc = Mul (b, s)\n[it] y = Sigmoid (c)", "stays behind", NO_LAYER),
-    "between": (f"{QUANTIZED}\n[it] c = Sigmoid (b)\nd = q(-3, 4) c\ny = MatMul (d, v)", "parts", NO_LAYER),
-    "product of floats": (f"{QUANTIZED}\nc = Mul (b, s)\n[it] d = MatMul (c, v)\ny = q(-3, 4) d", "parts", FLOATS),
+    "behind": (f"{QUANTIZED}\nc = Mul (b, s)\n[it] y = Sigmoid (c)", "stays after", NO_LAYER),
+    "between": (f"{QUANTIZED}\n[it] c = Sigmoid (b)\nd = q(-3, 4) c\ny = MatMul (d, v)", "splits", NO_LAYER),
+    "product of floats": (f"{QUANTIZED}\nc = Mul (b, s)\n[it] d = MatMul (c, v)\ny = q(-3, 4) d", "splits", FLOATS),
     "reshaped": (
         f"{QUANTIZED}\n[it] c = Reshape (b, deep)\nd = Mul (c, s)\ny = Flatten (d)",
-        "parts",
-        "beside a Transpose",
+        "splits",
+        "next to a Transpose",
     ),
-    "joined along rows": (f"{QUANTIZED}\n[it] y = Concat <axis = 0> (b, a)", "stays behind", "which come last"),
-    "largest values": (f"{QUANTIZED}\n[it] y, i = TopK (b, one)", "stays behind", "leave that result out"),
+    "joined along rows": (f"{QUANTIZED}\n[it] y = Concat <axis = 0> (b, a)", "stays after", "along the last axis only"),
+    "largest values": (f"{QUANTIZED}\n[it] y, i = TopK (b, one)", "stays after", "drop that result"),
 }
 
 
@@ -63,7 +63,7 @@ def test_a_quantizer_that_is_left_is_named_as_one():
 
 def test_pieces_are_counted():
     body, _, _ = PLACES["between"]
-    assert "FINN builds one piece of hardware, which 1 node would part" in remarks(body)
+    assert "FINN builds one block of hardware, which 1 node would split" in remarks(body)
 
 
 def test_movement_at_the_input_is_none_of_it():
@@ -77,4 +77,4 @@ def test_sizes_have_to_be_known():
 
 def test_scales_that_thresholds_have_are_named():
     notes = remarks(f"[it] a = {MT} <out_scale = 0.5, out_bias = -1.0> (x, t)\ny = Mul (a, s)")
-    assert any("streamline takes scales out of quantizers" in note for note in notes)
+    assert any("streamline factors scales out of quantizers" in note for note in notes)

@@ -47,10 +47,10 @@ def test_a_bias_after_a_gemm_without_one():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (product("y = MatMul (a, b) z = Add (y, c)", "1,2,4").replace("?,?]", "?,?,?]"), "fit into"),
-        (product("y = MatMul (a, b) z = Add (y, c)", "3,1", a="1,3"), "fit into"),
-        (product("y = MatMul (a, b) z = Add (y, c)", "4", b="3,1"), "fit into"),
-        (product("y = MatMul (a, b) z = Add (y, c)", "M,4", a="N,3"), "fit into"),
+        (product("y = MatMul (a, b) z = Add (y, c)", "1,2,4").replace("?,?]", "?,?,?]"), "broadcast to"),
+        (product("y = MatMul (a, b) z = Add (y, c)", "3,1", a="1,3"), "broadcast to"),
+        (product("y = MatMul (a, b) z = Add (y, c)", "4", b="3,1"), "broadcast to"),
+        (product("y = MatMul (a, b) z = Add (y, c)", "M,4", a="N,3"), "broadcast to"),
         (product("y = MatMul (a, b) z = Add (y, c)", dtype="int32"), "not of floats"),
         (product("y = MatMul (a, b) z = Add (y, c)", a="5,2,3").replace("?,?]", "?,?,?]"), "of matrices"),
         (product("y = MatMul (a, b) z = Add (y, y)"), "added to itself"),

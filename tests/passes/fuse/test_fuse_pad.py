@@ -50,8 +50,8 @@ def test_axes_in_any_order():
         ("y = Pad (x, p) z = Conv (y, w)", "int64[8] p = {1,0,1,0,0,0,0,1}", "spatial"),
         ("y = Pad (x, p) z = Conv <auto_pad = 'SAME_LOWER'> (y, w)", PADS, "by itself"),
         ("y = Pad (x, p) z = AveragePool <kernel_shape = [2,2], ceil_mode = 1> (y)", PADS, "by itself"),
-        ("y = Pad (x, p) z = AveragePool <kernel_shape = [3,3], pads = [1,1,1,1]> (y)", PADS, "of its own"),
-        ("y = Pad (x, p, lowest) z = MaxPool <kernel_shape = [1,2]> (y)", PADS, "nothing but padding"),
+        ("y = Pad (x, p) z = AveragePool <kernel_shape = [3,3], pads = [1,1,1,1]> (y)", PADS, "that it does not count"),
+        ("y = Pad (x, p, lowest) z = MaxPool <kernel_shape = [1,2]> (y)", PADS, "only padding"),
     ],
 )
 def test_refuses(inner: str, constants: str, reason: str):

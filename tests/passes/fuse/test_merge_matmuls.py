@@ -60,9 +60,9 @@ def test_what_reads_the_first_part_may_come_before_the_last_product():
 @pytest.mark.parametrize(
     ("nodes", "reason"),
     [
-        ("u = Gemm (x, a, p) v = Gemm <alpha = 2.0> (x, b, q) w = MatMul (x, c)", "no other product"),
-        ("u = Gemm (x, a, p) v = Gemm (x, b) w = MatMul (x, c)", "no other product"),
-        ("n = Neg (x) u = MatMul (n, a) m = Neg (b) v = MatMul (x, m) w = MatMul (x, c)", "no constant matrix"),
+        ("u = Gemm (x, a, p) v = Gemm <alpha = 2.0> (x, b, q) w = MatMul (x, c)", "no sibling product"),
+        ("u = Gemm (x, a, p) v = Gemm (x, b) w = MatMul (x, c)", "no sibling product"),
+        ("n = Neg (x) u = MatMul (n, a) m = Neg (b) v = MatMul (x, m) w = MatMul (x, c)", "not a constant matrix"),
     ],
 )
 def test_refusals(nodes: str, reason: str):

@@ -140,7 +140,7 @@ def test_inputs_with_a_default_of_old_models_go_with_what_reads_them():
         ("inputs=[a], outputs=[c]", r"'c' also depends on input 's'; add 's' to the inputs, or leave that output out"),
         ("inputs=[s], outputs=[c]", r"'c' also depends on input 'x'; .*or a value behind it, as 'a'"),
         ("outputs=[b1]", r"no value 'b1'; did you mean 'b'"),
-        ("outputs=['z*']", r"'z\*' is a pattern, where each value is named; it fits 'z'"),
+        ("outputs=['z*']", r"'z\*' is a pattern, but a full value name is required; it matches 'z'"),
         ("inputs=[x, y], outputs=[b]", r"input 'y' is not needed: 'b' can be computed without it"),
         ("inputs=[w, x], outputs=[b]", r"input 'w' is constant; make-inputs"),
         ("outputs=[x]", r"output 'x' is an input"),
@@ -155,5 +155,5 @@ def test_refuses(options: str, reason: str):
 
 
 def test_something_is_named():
-    with pytest.raises(UsageError, match="not said what is cut out"):
+    with pytest.raises(UsageError, match="no inputs or outputs are named"):
         run_pipeline(net(), "extract")

@@ -101,7 +101,7 @@ def test_refuses_what_does_not_fit(text, reason):
 
 
 def test_refuses_what_is_no_size():
-    with pytest.raises(UsageError, match="'a' is no size of 'batch'"):
+    with pytest.raises(UsageError, match="'a' is not a size of 'batch'"):
         run_pipeline(model_of(NET), "fix-shapes{batch=a}")
 
 

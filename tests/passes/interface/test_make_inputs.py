@@ -81,7 +81,7 @@ def test_truth_values_and_integers_are_written_as_such():
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("make-inputs", "not said which initializers are meant"),
+        ("make-inputs", "no initializers are named"),
         ("make-inputs{initializers=[v]}", "no initializer 'v'"),
         ("make-inputs{initializers=['*']}", r"'\*' is a pattern"),
     ],
@@ -96,12 +96,12 @@ def test_make_inputs_refuses(text: str, reason: str):
     [
         ("make-initializers", "nothing is fixed"),
         ("make-initializers{v=1}", "no input 'v'"),
-        ("make-initializers{w=[1, 2]}", r"has the shape \[3\], what is given \[2\]"),
+        ("make-initializers{w=[1, 2]}", r"has the shape \[3\], the given value \[2\]"),
         ("make-initializers{x=1}", "a size that is not known"),
-        ("make-initializers{w=abc}", "'abc' is no value for input 'w'"),
-        ("make-initializers{w=[1, [2]]}", "is no value for input 'w'"),
+        ("make-initializers{w=abc}", "'abc' is not a value for input 'w'"),
+        ("make-initializers{w=[1, [2]]}", "is not a value for input 'w'"),
         ("make-initializers{w=missing.npy}", "missing.npy: there is no such file"),
-        ("make-initializers{n=1.5}", "int64, which cannot hold what is given"),
+        ("make-initializers{n=1.5}", "int64, which cannot hold the given value"),
     ],
 )
 def test_make_initializers_refuses(text: str, reason: str):

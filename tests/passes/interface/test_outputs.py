@@ -55,7 +55,7 @@ def test_what_is_as_asked_is_left_alone(text: str):
     ("text", "reason"),
     [
         ("add-outputs{names=[c]}", "no value 'c'"),
-        ("add-outputs{names=['*']}", "is a pattern, where each value is named; it fits 'x', 'w', 'a'"),
+        ("add-outputs{names=['*']}", "is a pattern, but a full value name is required; it matches 'x', 'w', 'a'"),
         ("add-outputs{names=[x]}", "'x' is an input"),
         ("add-outputs{names=[w]}", "'w' is constant"),
         ("drop-outputs{names=[a]}", "no output 'a'; it has 'y', 'z'"),
@@ -70,5 +70,5 @@ def test_refuses(text: str, reason: str):
 
 @pytest.mark.parametrize("name", ["add-outputs", "drop-outputs", "set-outputs"])
 def test_something_is_named(name: str):
-    with pytest.raises(UsageError, match="not said which values are meant"):
+    with pytest.raises(UsageError, match="no values are named"):
         run_pipeline(model_of(NET), name)

@@ -60,8 +60,8 @@ def test_the_same_name_changes_nothing():
         ("rename-interface{x=q, s=q}", "two values would have the same name"),
         ("rename-interface{'*'=q}", "is a pattern"),
         ("rename-dimensions{K=q}", "no value has a dimension 'K'"),
-        ("rename-dimensions{N=M}", "'N' cannot become 'M': another one is called so"),
-        ("rename-dimensions{N='2q'}", "'2q' is no name for dimension 'N'"),
+        ("rename-dimensions{N=M}", "'N' cannot become 'M': another dimension has this name"),
+        ("rename-dimensions{N='2q'}", "'2q' is not a name for dimension 'N'"),
     ],
 )
 def test_refuses(text: str, reason: str):

@@ -78,7 +78,7 @@ def test_data_of_the_original_are_taken_as_integers():
 
 def test_data_that_are_no_such_integers_are_an_error():
     noise = np.full((1, 3, 4, 4), 0.37, np.float32)
-    with pytest.raises(UsageError, match="which is no UINT8"):
+    with pytest.raises(UsageError, match="which is not a number of UINT8"):
         run_pipeline(model_of(NET), "set-input{type=UINT8}", inputs=[{"x": noise}])
 
 
@@ -86,7 +86,7 @@ def test_data_that_are_no_such_integers_are_an_error():
     ("text", "reason"),
     [
         ("set-input{name=z, type=UINT8}", "the model has no input 'z'"),
-        ("set-input{type=UINT8, scale=[1, 2]}", "has 3 places, 2 numbers"),
+        ("set-input{type=UINT8, scale=[1, 2]}", "has size 3, but 2 numbers"),
         ("set-input{type=UINT8, scale=[1, 2], axis=7}", "no axis 7"),
     ],
 )
@@ -98,12 +98,12 @@ def test_refuses_what_does_not_fit(text, reason):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("set-input{name=x}", "nothing is set"),
-        ("set-input{type=FLOAT32}", "does not say which numbers"),
+        ("set-input{name=x}", "there is nothing to set"),
+        ("set-input{type=FLOAT32}", "has no range of numbers"),
         ("set-input{low=1}", "a range has two ends"),
         ("set-input{low=1, high=0}", "is empty"),
         ("set-input{low=0, high=1, scale=2}", "needs the type"),
-        ("set-input{type=UINT8, scale=0}", "no usable number"),
+        ("set-input{type=UINT8, scale=0}", "not a usable number"),
     ],
 )
 def test_refuses_what_says_nothing(text, reason):
@@ -113,5 +113,5 @@ def test_refuses_what_says_nothing(text, reason):
 
 def test_an_input_that_is_returned_is_not_scaled():
     model = model_of("g (float[2] x) => (float[2] x, float[2] y) { y = Relu(x) }")
-    with pytest.raises(PassFailedError, match="returned as it is"):
+    with pytest.raises(PassFailedError, match="is also an output"):
         SetInput(type="UINT8", scale=(2.0,)).call(model)

@@ -72,7 +72,11 @@ def test_global_pooling(operator: str, expected: list[str]):
     [
         (pool("MaxPool", "kernel_shape = [2,2]"), 17, "opset 18"),
         (pool("MaxPool", "kernel_shape = [2,2]", "float[1,1,H,4]"), 18, "not known"),
-        (pool("MaxPool", "kernel_shape = [2], dilations = [3], pads = [1,1]", "float[1,1,2]"), 18, "nothing but"),
+        (
+            pool("MaxPool", "kernel_shape = [2], dilations = [3], pads = [1,1]", "float[1,1,2]"),
+            18,
+            "only padding",
+        ),
         (
             "g (float[1,1,4] x) => (float[1,1,3] y, int64[1,1,3] i) { y, i = MaxPool <kernel_shape = [2]> (x) }",
             18,

@@ -34,7 +34,7 @@ def test_elements_of_the_value_itself_may_be_padded():
 @pytest.mark.parametrize("value", ["one", "minus"])
 def test_other_values_are_refused(value: str):
     text = TEXT.replace("PAD", f"(x, pads, {value})").replace("OUTER", "Abs")
-    assert "something else than zero is padded" in refusals(MovePadDown(), text)
+    assert "the padding is not zero" in refusals(MovePadDown(), text)
 
 
 def test_cropping():
@@ -44,4 +44,4 @@ def test_cropping():
 
 def test_attributes_that_make_nan_of_zero_are_refused():
     text = TEXT.replace("PAD", "(x, pads)").replace("OUTER", "Celu <alpha = 0.0>")
-    assert "its attributes make something else of zero" in refusals(MovePadDownRounding(), text)
+    assert "with its attributes, the operator does not keep zero" in refusals(MovePadDownRounding(), text)

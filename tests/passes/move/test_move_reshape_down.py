@@ -73,14 +73,14 @@ def test_operands_that_may_not_fit_are_refused(other: str, result: str):
     text = f"""g (float[2,3,4] x, {other} z) => (float[{result}] y) <int64[2] s = {{-1,4}}> {{
         r = Reshape (x, s) y = Add (r, z)
     }}"""
-    assert "an operand is not known to fit before the reshape" in refusals(MoveReshapeDown(), text)
+    assert "an operand is not known to broadcast before the reshape" in refusals(MoveReshapeDown(), text)
 
 
 def test_operand_that_would_widen_an_axis_of_one_is_refused():
     text = """g (float[3,1] x, float[4] z) => (float[1,3,4] y) <int64[3] s = {1,3,1}> {
         r = Reshape (x, s) y = Add (r, z)
     }"""
-    assert "an operand is not known to fit before the reshape" in refusals(MoveReshapeDown(), text)
+    assert "an operand is not known to broadcast before the reshape" in refusals(MoveReshapeDown(), text)
 
 
 def test_reshape_that_is_used_elsewhere_stays():

@@ -68,8 +68,8 @@ def test_the_bias_of_a_convolution_is_divided():
 @pytest.mark.parametrize(
     ("body", "outputs", "reason"),
     [
-        ("m = Mul (x, s)  y = Add (m, b)", "float[A, B] y", "no product and no join comes next"),
-        ("m = Mul (x, s)  r = Relu (m)  y = Sigmoid (r)", "float[A, B] y", "no product and no join comes next"),
+        ("m = Mul (x, s)  y = Add (m, b)", "float[A, B] y", "no product or join follows"),
+        ("m = Mul (x, s)  r = Relu (m)  y = Sigmoid (r)", "float[A, B] y", "no product or join follows"),
         ("m = Mul (x, b)  y = MatMul (m, w)", "float[A, B] y", "not one number"),
         ("m = Mul (x, zero)  y = MatMul (m, w)", "float[A, B] y", "zero or not finite"),
         ("m = Mul (x, tiny)  a = Add (m, b)  y = MatMul (a, w)", "float[A, B] y", "not linear here"),

@@ -41,7 +41,7 @@ def test_operand_of_unknown_size_is_refused():
     text = """g (float[N] x, float[M] z) => (float[K] y) <int64[1] a = {0}, int64[1] b = {1}> {
         s = Add (x, z) y = Slice (s, a, b)
     }"""
-    assert "an operand may or may not be broadcast" in refusals(MoveSelectionUp(), text)
+    assert "it is not known whether an operand is broadcast" in refusals(MoveSelectionUp(), text)
 
 
 def test_bounds_that_are_attributes():

@@ -25,7 +25,7 @@ def test_slice_of_all_parts_or_of_none_stays():
         j = Concat <axis = 0> (a, b) y = Slice (j, s, e)
     }"""
     for end in ("4", "1"):
-        assert any("every part" in reason for reason in refusals(MoveSlicePastConcat(), text.replace("END", end)))
+        assert any("every operand" in reason for reason in refusals(MoveSlicePastConcat(), text.replace("END", end)))
 
 
 def test_joined_value_that_is_used_elsewhere_is_cut_only_to_one_part():
@@ -34,4 +34,4 @@ def test_joined_value_that_is_used_elsewhere_is_cut_only_to_one_part():
         j = Concat <axis = 0> (a, b, c) y = Slice (j, s, e)
     }"""
     assert order(MoveSlicePastConcat(), text.replace("END", "2")) == ["Concat", "Slice"]
-    assert "the joined value is used elsewhere" in refusals(MoveSlicePastConcat(), text.replace("END", "4"))
+    assert "the concatenation is used elsewhere" in refusals(MoveSlicePastConcat(), text.replace("END", "4"))

@@ -57,9 +57,9 @@ def test_factor_of_the_sigmoid_is_kept():
         ("fuse-microsoft-gelu", graph(ERF, constants=CONSTANTS.replace("1.4142135", "1.5")), 17, "not 1.41421"),
         ("fuse-microsoft-gelu", graph(ERF, outputs=", float[2,3] g"), 17, "graph output"),
         ("fuse-fast-gelu", graph("y = Gelu (x)"), 20, "exact Gelu"),
-        ("fuse-bias-gelu", graph('s = Add (x, b) y = Gelu <approximate = "tanh"> (s)'), 20, "approximated"),
-        ("fuse-bias-gelu", graph("s = Add (x, c) y = Gelu (s)"), 20, "no bias"),
-        ("fuse-bias-gelu", graph("s = Add (x, x) y = Gelu (s)"), 20, "no bias"),
+        ("fuse-bias-gelu", graph('s = Add (x, b) y = Gelu <approximate = "tanh"> (s)'), 20, "approximate"),
+        ("fuse-bias-gelu", graph("s = Add (x, c) y = Gelu (s)"), 20, "not a bias"),
+        ("fuse-bias-gelu", graph("s = Add (x, x) y = Gelu (s)"), 20, "not a bias"),
         (
             "fuse-bias-gelu",
             graph("s = Add (x, b) y = Gelu (s)", x="double[2,3]", constants="double[3] b = {0.5, -1, 2}"),

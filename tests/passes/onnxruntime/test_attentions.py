@@ -115,7 +115,7 @@ def test_group_query_attention(text: str, opset: int):
         ("fuse-multi-head-attention", graph(), 12, "opset 13"),
         ("fuse-multi-head-attention", graph(dtype="float16", scale=1), 17, "single precision"),
         ("fuse-multi-head-attention", graph(softmax="p = Softmax <axis = -2> (s)"), 17, "not over the keys"),
-        ("fuse-group-query-attention", graph(), 17, "no queries share keys"),
+        ("fuse-group-query-attention", graph(), 17, "queries do not share keys"),
         ("fuse-group-query-attention", graph(kv=2, size=4), 17, "multiple of 8"),
         ("fuse-group-query-attention", graph(kv=2, keys="K"), 17, "same sequence"),
         ("fuse-group-query-attention", graph(kv=2, past=True), 17, "several queries"),

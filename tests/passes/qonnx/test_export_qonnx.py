@@ -138,7 +138,7 @@ def test_own_thresholds_become_those_of_qonnx(
         (thresholds("float[2, 1, 1] t = {0.0, 1.0}"), "another axis than that of the channels"),
         (
             thresholds("float[9] t = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float[1] w = {0.1}", inputs="x, t, w"),
-            "add up to other floats",
+            "accumulate to other floats",
         ),
     ],
 )
@@ -229,10 +229,10 @@ def test_what_qonnx_does_not_read_is_noted():
     )
     notes = "\n".join(notes_of(ExportQonnx(), model))
     for words in (
-        "functions, as the model has 1",
+        "functions, but the model has 1",
         "bodies of If",
         "type and shape of every tensor",
-        "sizes that are known",
+        "static shapes",
     ):
         assert words in notes
 

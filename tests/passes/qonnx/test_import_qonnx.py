@@ -120,9 +120,7 @@ def test_refuses_both_versions_of_trunc():
 
 def test_hardware_stays():
     model = quantized('backend = "fpgadataflow"', domain="finn", operator="StreamingFCLayer")
-    assert notes_of(ImportQonnx(), model) == [
-        "left as they are, as they are of FINN's hardware library: 1 StreamingFCLayer"
-    ]
+    assert notes_of(ImportQonnx(), model) == ["unchanged nodes of FINN's hardware library: 1 StreamingFCLayer"]
     assert model.graph[0].domain == "finn"
     assert dict(model.opset_imports) == {"": 18, "finn": 1}
 
@@ -188,7 +186,7 @@ def test_data_types_are_spelled_alike():
     annotations.set(value(model, "x"), {"finn_datatype": " int4", "tensor_layout": "['N', 'C']"})
     annotations.set(value(model, "y"), {"finn_datatype": "NONSENSE"})
     assert notes_of(ImportQonnx(), model) == [
-        "the annotation of 'y' is kept, though it says nothing: there is no data type 'NONSENSE'"
+        "the annotation of 'y' is kept, but is not a data type: there is no data type 'NONSENSE'"
     ]
     assert annotations.get(value(model, "x")) == {"finn_datatype": "INT4", "tensor_layout": "['N', 'C']"}
     assert annotations.get(value(model, "y")) == {"finn_datatype": "NONSENSE"}

@@ -238,11 +238,11 @@ BLOCKS = "q = QuantizeLinear <block_size = 3, axis = 1> (x, s) y = DequantizeLin
 @pytest.mark.parametrize(
     ("parameters", "body", "reason"),
     [
-        ("float s = {0.3}, int8 z = {0}, float t = {0.5}", SIMPLE.replace("(q, s", "(q, t"), "another scale"),
-        ("float s = {0.3}, int8 z = {0}, int8 o = {1}", SIMPLE.replace("(q, s, z", "(q, s, o"), "another scale"),
+        ("float s = {0.3}, int8 z = {0}, float t = {0.5}", SIMPLE.replace("(q, s", "(q, t"), "different scales"),
+        ("float s = {0.3}, int8 z = {0}, int8 o = {1}", SIMPLE.replace("(q, s, z", "(q, s, o"), "different scales"),
         ("float s = {-0.3}, int8 z = {0}", SIMPLE, "not positive"),
         ("float s = {0}, int8 z = {0}", SIMPLE, "not positive"),
-        ("float s = {0.3}, float8e4m3fn z = {0}", SIMPLE, "no integer type"),
+        ("float s = {0.3}, float8e4m3fn z = {0}", SIMPLE, "not an integer type"),
         ("float s = {0.3}, int8 z = {0}, int8 low = {3}, int8 high = {1}", CLIPPED, "exclude each other"),
         ("float[2,1] s = {0.3, 0.2}", BLOCKS, "block"),
     ],
@@ -291,10 +291,10 @@ def test_refuses_constants_that_quantizing_changes():
     (wrong,) = np.nonzero(integers.astype(np.float32) * scale / scale != integers)
     parameters = f"int32[1] w = {{{integers[wrong[0]]}}}, float s = {{{float(scale)!r}}}"
     model = quantized(parameters, "v = DequantizeLinear (w, s) y = Mul (x, v)")
-    assert "does not give the integers back" in reasons("convert-qcdq", model)
+    assert "does not restore the integers" in reasons("convert-qcdq", model)
 
 
 def test_refuses_constants_that_overflow_when_the_zero_point_is_subtracted():
     parameters = "int32[1] w = {2147483647}, float s = {4}, int32 z = {-2}"
     model = quantized(parameters, "v = DequantizeLinear (w, s, z) y = Mul (x, v)")
-    assert "beyond 32 bits" in reasons("convert-qcdq", model)
+    assert "exceed 32 bits" in reasons("convert-qcdq", model)

@@ -125,7 +125,7 @@ POOL = "y = com.microsoft.QLinearGlobalAveragePool <channels_last = {}> (x, xs, 
 @pytest.mark.parametrize(
     ("text", "opset", "reason"),
     [
-        (f"g (uint8[1,4,4,2] x) => (uint8[1,1,1,2] y) <{ONE}> {{ {POOL.format(1)} }}", 17, "last place"),
+        (f"g (uint8[1,4,4,2] x) => (uint8[1,1,1,2] y) <{ONE}> {{ {POOL.format(1)} }}", 17, "channels are last"),
         (
             f"g (uint8[1,2,4,4] x, float ws) => (uint8[1,4,4,4] y) <{ONE}, {weights('uint8', 0, 9, (4, 2, 3, 3))},"
             f"uint8 wz = {{0}}> {{ {CONV}) }}",

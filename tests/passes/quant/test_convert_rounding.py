@@ -64,8 +64,8 @@ def test_choice_between_opposite_numbers_becomes_bipolar_quant():
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (rounded(-0.5, 7), "no integer"),
-        (rounded(7, -8), "enclose no integers"),
+        (rounded(-0.5, 7), "not an integer"),
+        (rounded(7, -8), "no integers between"),
         (quantized("float[3] low = {0, 0, 0}, float[3] high = {1, 2, 3}", FORMS["max of min"]), "not one constant"),
         (
             model_of("g (float[3] x, float low) => (float[3] y) <float high = {7}> { " + BOUNDED + " }"),

@@ -158,7 +158,7 @@ def test_all_names_of_the_operator(operator: str):
     [
         (quant(4, z="float z = {3}"), "adds after rounding"),
         (quant(4, z="float z = {0.5}"), "adds after rounding"),
-        (weights(4, z="float z = {0.5}"), "no integer"),
+        (weights(4, z="float z = {0.5}"), "not an integer"),
         (weights(4, z="float z = {300}"), "does not fit into INT8"),
         (weights(12, z="float z = {3}"), "takes no zero point"),
         (quant(1), "one signed bit"),
@@ -169,7 +169,7 @@ def test_all_names_of_the_operator(operator: str):
         (quant(4, s="float s = {-0.3}"), "not a positive number"),
         (weights(4, s="float s = {0}"), "not a positive number"),
         (quant(4, s="float[2,3] s = {1, 2, 3, 4, 5, 6}", x="float[2,3] x", y="float[2,3] y"), "several axes"),
-        (quant(4, s="float[1,1,1] s = {1}", y="float[1,N,3] y"), "rank is raised"),
+        (quant(4, s="float[1,1,1] s = {1}", y="float[1,N,3] y"), "higher rank"),
         (quant(4, s="float[3] s = {1, 2, 3}", x="float[N,1] x"), "as many channels"),
         (quant(4, s="float[3] s = {1, 2, 3}", x="float[N,M] x", y="float[N,K] y"), "as many channels"),
         (quant(4, x="double[N,3] x", y="double[N,3] y"), "single precision"),
@@ -191,14 +191,14 @@ def test_refuses_what_is_computed(name: str):
 def test_refuses_widths_of_channels():
     body = BODY.format(1, 0, "ROUND")
     model = quantized("float s = {1}, float z = {0}, float[3] b = {2, 3, 4}", body)
-    assert "bit widths of their own" in reasons("convert-to-qcdq{rest=keep}", model)
+    assert "bit widths are per channel" in reasons("convert-to-qcdq{rest=keep}", model)
 
 
 def test_refuses_old_versions_that_were_not_imported():
     model, context = quant(4, opset=12), Context()
     ConvertToQcdq().run(model, context)
     assert [reason for rule in context.record.rules for reason in rule.refused] == [
-        "it takes opset 13: convert-opset{version=13} first"
+        "it needs opset 13: convert-opset{version=13} first"
     ]
 
 

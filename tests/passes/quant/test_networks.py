@@ -42,12 +42,23 @@ def assert_close_to_reference(model: ir.Model, path: Path) -> None:
             assert np.array_equal(found, wanted)
 
 
+def gives_the_same_for_nan(before: ir.Model, after: ir.Model) -> bool:
+    """Return whether two models give the same results for inputs of NaN."""
+    sizes = [[size if isinstance(size, int) else 1 for size in value.shape or ()] for value in before.graph.inputs]
+    feeds = {str(v.name): np.full(s, np.nan, np.float32) for v, s in zip(before.graph.inputs, sizes, strict=True)}
+    old, new = (Executor().prepare(model, engine="onnxruntime").run(feeds) for model in (before, after))
+    return all(np.array_equal(old[name], new[name], equal_nan=True) for name in old)
+
+
 @pytest.mark.parametrize("path", files("qcdq"), indirect=True)
 def test_all_of_qcdq_becomes_quant(path: Path):
     result = onnx_passes.apply(str(path), "convert-qcdq")
     assert not LINEAR & set(operators(result.model.graph))
     assert result.steps[-1].evidence is not None
-    assert result.steps[-1].evidence.level == "bits:sampled"
+    assert result.steps[-1].evidence.max_abs == 0
+    # QuantizeLinear makes an integer of NaN, and Quant keeps it: where special samples show that, bits are not claimed.
+    level = result.steps[-1].evidence.level
+    assert level == "bits:sampled" or not gives_the_same_for_nan(ir.load(path), result.model)
     assert_close_to_reference(result.model, path)
 
 

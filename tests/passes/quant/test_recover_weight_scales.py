@@ -75,9 +75,9 @@ def test_streamline_takes_a_network_with_folded_weights_to_integers():
 @pytest.mark.parametrize(
     ("weights", "reason"),
     [
-        (np.array([[0.1, 0.123], [0.7, -1.1], [0.31, 0.2]]), "no multiples"),
+        (np.array([[0.1, 0.123], [0.7, -1.1], [0.31, 0.2]]), "not multiples"),
         (np.array([[1.0, 2.0], [3.0, -1.0], [0.0, 0.0]]), "integers already"),
-        (np.array([[0.1, 25.6], [0.2, 0.1], [0.1, 0.1]]), "no multiples"),
+        (np.array([[0.1, 25.6], [0.2, 0.1], [0.1, 0.1]]), "not multiples"),
     ],
 )
 def test_refuses(weights: np.ndarray, reason: str):

@@ -26,12 +26,12 @@ def half():
 def test_says_how_much_and_what_stands_in_the_way():
     first, *others = notes_of(CheckStreamlined(), half())
     assert first == "50% of the 48 MACs behind the first quantizer are integer"
-    assert any("MatMul" in note and "is on no grid of integers; quantize it" in note for note in others)
+    assert any("MatMul" in note and "is not a scaled integer; quantize it" in note for note in others)
     assert any("Sigmoid" in note for note in others)
 
 
 def test_ends_a_run_with_too_little():
-    with pytest.raises(StructureError, match=r"only 50.0% of the MACs are integer, 75.0% are wanted.*Sigmoid"):
+    with pytest.raises(StructureError, match=r"only 50.0% of the MACs are integer, 75.0% are required.*Sigmoid"):
         onnx_passes.apply(half(), "check-streamlined{least=0.75}")
     assert not onnx_passes.apply(half(), "check-streamlined{least=0.5}").modified
 

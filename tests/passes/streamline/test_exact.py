@@ -7,15 +7,15 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
-from onnx_passes.analysis.exact.arrays import nearest
-from onnx_passes.analysis.exact.constants import has_meaning, meaning
-from onnx_passes.analysis.exact.evaluate import evaluate
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.build import collect
+from onnx_passes.numbers.surds import nearest
+from onnx_passes.ops.semantics.exact import evaluate
+from onnx_passes.ops.semantics.exact_values import exact_value, has_exact_value
 from onnx_passes.passes.streamline.semantics import QuantizedPipeline
 from onnx_passes.testing.tied_networks import tied_inputs, tied_network
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.verification import Verification
 
 
 def run(model: ir.Model, batch: np.ndarray) -> np.ndarray:
@@ -90,12 +90,12 @@ def test_what_scales_stand_for_goes_along_and_ends_with_the_tensor():
     (scale,) = [node.inputs[1] for node in after.graph if node.op_type == "Mul"]
     assert scale is not None
     product = float(np.float32(0.1)) * float(np.float32(0.3))
-    said = meaning(scale)
+    said = exact_value(scale)
     assert said is not None
     assert float(said[0]) == product != float(np.float32(product))
-    assert has_meaning(scale)
+    assert has_exact_value(scale)
     scale.const_value = ir.Tensor(np.full((1, 1), product, np.float32))
-    assert not has_meaning(scale)
+    assert not has_exact_value(scale)
 
 
 def test_a_float_sum_before_a_quantizer_is_said_not_to_be_exact():

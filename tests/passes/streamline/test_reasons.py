@@ -45,7 +45,7 @@ CASES: dict[str, tuple[ir.Model, str, str]] = {
             w=numbers(4, 3),
         ),
         "MatMul",
-        "its input 'p' is on no grid of integers; quantize it",
+        "its input 'p' is not a scaled integer; quantize it",
     ),
     "bias before padding": (
         network(
@@ -57,7 +57,7 @@ CASES: dict[str, tuple[ir.Model, str, str]] = {
             w=numbers(3, 2, 3, 3),
         ),
         "Conv",
-        "it pads with zeros, and the bias of its input is no multiple of its scale; let a zero point be an integer",
+        "it pads with zeros, and the bias of its input is not a multiple of its scale; use integer zero points",
     ),
     "transposed weights with a scale for each row": (
         network(
@@ -67,7 +67,7 @@ CASES: dict[str, tuple[ir.Model, str, str]] = {
             w=numbers(3, 4),
         ),
         "MatMul",
-        "the scales of its inputs vary along the sum; let a scale be the same for all that is added up",
+        "the scales of its inputs vary along the sum; use the same scale for all summands",
     ),
     "vector with a scale for each element": (
         network(
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[ir.Model, str, str]] = {
             w=numbers(4),
         ),
         "MatMul",
-        "the scales of its inputs vary along the sum; let a scale be the same for all that is added up",
+        "the scales of its inputs vary along the sum; use the same scale for all summands",
     ),
     "sum of three with a float": (
         network(
@@ -91,7 +91,7 @@ CASES: dict[str, tuple[ir.Model, str, str]] = {
             w=numbers(4, 3),
         ),
         "Sum",
-        "its input 'p' is on no grid of integers; quantize it",
+        "its input 'p' is not a scaled integer; quantize it",
     ),
     "sum of three that is broadcast": (
         network(
@@ -104,7 +104,7 @@ CASES: dict[str, tuple[ir.Model, str, str]] = {
             w=numbers(4, 3),
         ),
         "Sum",
-        "its operands differ in shape; broadcast them before it",
+        "its operands differ in shape; broadcast its operands first",
     ),
     "bias of a product that aggregate-scales has seen": (
         network(
@@ -114,7 +114,7 @@ CASES: dict[str, tuple[ir.Model, str, str]] = {
             c=0.3,
         ),
         "MatMul",
-        "the bias of an input is no multiple of its scale; let a zero point be an integer",
+        "the bias of an input is not a multiple of its scale; use integer zero points",
     ),
 }
 
@@ -142,7 +142,7 @@ def test_scales_that_were_folded_into_weights_are_seen_in_these():
     model, _, reason = CASES["transposed weights with a scale for each row"]
     saved = apply(model, "streamline", verify=False).proto
     (found,) = apply(saved, "check-streamlined", verify=False)["check-streamlined"].blockers
-    assert str(found).endswith("its weights are integers times a scale, which nobody tells; run recover-weight-scales")
+    assert str(found).endswith("its weights are integers times an unknown scale; run recover-weight-scales")
     odd = network(
         f"q = {quant('x', 's')} {WEIGHTS} u = Transpose<perm=[1, 0]>(v) a = MatMul(q, u) y = {quant('a', 's')}",
         s=0.5,
@@ -167,7 +167,7 @@ def test_what_is_not_streamlined_yet_says_what_to_run():
     assert (raw.reason, raw.remedy) == ("its input 'q' has a scale", "run extract-quant-scale-zeropoint first")
     extracted = apply(model, "extract-quant-scale-zeropoint, check-streamlined", verify=False)
     (left,) = extracted["check-streamlined"].blockers
-    assert (left.reason, left.remedy) == ("scales or biases of its inputs are not taken out", "run aggregate-scales")
+    assert (left.reason, left.remedy) == ("scales or biases of its inputs are not factored out", "run aggregate-scales")
 
 
 def test_refusals_name_their_nodes():

@@ -65,7 +65,7 @@ def test_flips_of_weights_are_excused():
 def test_all_ways_of_rounding(mode: str):
     after = onnx_passes.apply(model_of(mode), "settle-quantized-constants", verify=False).model
     (node,) = [node for node in after.graph if node.op_type == "Quant"]
-    from onnx_passes.analysis.exact.arithmetic import rounded
+    from onnx_passes.numbers.arithmetic import rounded
 
     assert levels(after) == [int(rounded(mode, Fraction(float(w)) / Fraction(float(S)))) for w in W]
     assert node.inputs[0] is not None

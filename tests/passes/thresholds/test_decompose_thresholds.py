@@ -54,7 +54,7 @@ def test_channels_on_any_axis(shape: tuple[int, ...], places: tuple[int, ...]):
         ({"T": [1, 2], "w": [0.3, 0.5]}, "N,4", "multiples"),
         ({"T": [1, 2], "w": [1, 1e6]}, "N,4", "too many"),
         ({"T": [1, 2], "w": [0, 0]}, "N,4", "no steps"),
-        ({"T": np.zeros((3, 4, 1)), "w": [1]}, "2,3,4", "differ along"),
+        ({"T": np.zeros((3, 4, 1)), "w": [1]}, "2,3,4", "vary along"),
     ],
 )
 def test_refuses(constants: dict[str, object], shape: str, reason: str):

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onnx_passes
-from onnx_passes.analysis.exact.arrays import nearest
-from onnx_passes.analysis.exact.evaluate import evaluate
-from onnx_passes.ops.rounding import MODES, edge
+from onnx_passes.numbers.rounding import edge
+from onnx_passes.numbers.surds import nearest
+from onnx_passes.ops.rounding import MODES
+from onnx_passes.ops.semantics.exact import evaluate
 from tests.passes.thresholds.tools import grid, make, results
 
 TAILS = {
@@ -70,7 +71,7 @@ def test_levels_of_floats_next_to_edges_are_those_of_real_numbers(name: str):
 @given(st.sampled_from(MODES), st.fractions(min_value=-6, max_value=6, max_denominator=8), st.integers(-6, 6))
 @settings(max_examples=200)
 def test_edges_are_where_rounding_reaches_a_level(mode: str, number: Fraction, level: int):
-    from onnx_passes.ops.rounding import round_numpy
+    from onnx_passes.numbers.rounding import round_numpy
 
     assert edge(mode, level).is_passed(number) == bool(round_numpy(mode, np.array(float(number))) >= level)
 

@@ -64,11 +64,11 @@ def test_steps_that_nothing_reaches_do_not_count():
 
 PRODUCT = "b = MatMul (a, w)"
 REFUSED = {
-    "no step goes down": stepping(np.abs(UP_AND_DOWN)),
-    "it steps up and down in the same channel": stepping(UP_AND_DOWN * np.float32([1, -1, 1])),
-    "its levels are no integers": stepping(UP_AND_DOWN / 2),
-    "is used by others": stepping(UP_AND_DOWN, body=f"{PRODUCT}\nc = Relu (b)", more=", float[3, 2] c"),
-    "no product with constant weights": stepping(UP_AND_DOWN, body="d = MatMul (a, w)\nb = Relu (d)"),
+    "no step decreases": stepping(np.abs(UP_AND_DOWN)),
+    "a channel increases and decreases": stepping(UP_AND_DOWN * np.float32([1, -1, 1])),
+    "its levels are not integers": stepping(UP_AND_DOWN / 2),
+    "or has other consumers": stepping(UP_AND_DOWN, body=f"{PRODUCT}\nc = Relu (b)", more=", float[3, 2] c"),
+    "not a product with constant weights": stepping(UP_AND_DOWN, body="d = MatMul (a, w)\nb = Relu (d)"),
     "not known to be integer": stepping(UP_AND_DOWN, body="b = MatMul (x, w)"),
 }
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onnx_passes.check.blame.culprit import first_divergence
 from onnx_passes.core.base import Context
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.thresholds.infer_thresholds import InferThresholds
-from onnx_passes.verify.blame.culprit import first_divergence
 from onnx_passes.verify.run.execute import Executor
 from tests.passes.thresholds.tools import (
     QUANT,

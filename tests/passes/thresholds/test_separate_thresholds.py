@@ -99,16 +99,16 @@ def test_sums_that_floats_do_not_hold_are_not_made():
 @pytest.mark.parametrize(
     ("shape", "places", "reason"),
     [
-        ("2,3,4", (4,), "those of channels already"),
-        ("2,3,4", (3, 1), "those of channels already"),
-        ("2,3,4", (), "those of channels already"),
+        ("2,3,4", (4,), "already per channel"),
+        ("2,3,4", (3, 1), "already per channel"),
+        ("2,3,4", (), "already per channel"),
         ("N,M,3,4", (3, 4), "several dimensions"),
-        ("N,1,4", (3, 4), "another shape"),
+        ("N,1,4", (3, 4), "may change the shape"),
     ],
 )
 def test_refuses(shape: str, places: tuple[int, ...], reason: str):
     rows = np.arange(2 * np.prod(places, dtype=int)).reshape(*places, 2)
-    result = shape.replace("1,", "3,") if reason == "another shape" else shape
+    result = shape.replace("1,", "3,") if reason == "may change the shape" else shape
     model = make(f"y = {WEIGHTED} (q, T)", {"T": rows}, shape=shape, result=result)
     assert reason in reasons("separate-thresholds", model)
 

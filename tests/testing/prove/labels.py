@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.testing.prove.engine import Promise
+from onnx_passes.testing.prove.prover import Promise
 from onnx_passes.verify.run.execute import Executor
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from onnx_passes.proofs.rule_certificate import Domain
 from onnx_passes.testing.fuzz.targets import targets_of
-from onnx_passes.testing.prove.coverage import domain_of, why_thin
 from onnx_passes.testing.prove.family import Effort, Instance, family_of
+from onnx_passes.testing.prove.prover import domain_of, why_thin
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,8 @@ import pytest
 from onnx_passes import Rule
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.testing.fuzz.targets import Target, targets_of
-from onnx_passes.testing.prove.engine import Promise
 from onnx_passes.testing.prove.family import Effort
-from onnx_passes.testing.prove.prover import prove
+from onnx_passes.testing.prove.prover import Promise, prove
 from tests.testing.prove.labels import labelled
 
 FEW = Effort(models=60, most_models=200, most_instances=20)

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.errors import ExitCode, UsageError
-from onnx_passes.verify.comparison.levels import parse_level
+from onnx_passes.core.evidence import Evidence, RewriteProof
+from onnx_passes.core.records import ModelSize, RunRecord, StepRecord
+from onnx_passes.verify.comparison.evidence import level_of_run, obstacles, parse_level
 from onnx_passes.verify.failure import UnverifiedError, VerificationError
-from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 20, "mystery": 1]>'
 PLAIN = f"{HEAD} g (float[3] x) => (float[3] y) {{ a = Neg(x) unused = Abs(a) b = Neg(a) y = Relu(b) }}"
@@ -92,6 +96,54 @@ def test_required_level_is_a_condition(required):
             VerificationError, match=f"'{WORDS[required]}' is required.*rescale \\(step 2\\): tolerance"
         ):
             apply(model, pipeline, verify=verification)
+
+
+def _step(number: int, level: str = "", *, kept: tuple[str, ...] = (), modified: bool = True) -> StepRecord:
+    step = StepRecord(number, f"pass-{number}", "", "", modified=modified, applications=1 if kept else 0)
+    step.evidence = Evidence(level, reason="planted") if level else None
+    step.proofs = [RewriteProof(1, "rule", kept, "proved-here")] if kept else []
+    return step
+
+
+def _run(*steps: StepRecord) -> RunRecord:
+    return RunRecord("", ModelSize(), steps=list(steps))
+
+
+@pytest.mark.parametrize("places", list(itertools.permutations(range(3))))
+def test_the_weakest_step_stands_in_the_way_wherever_it_is(places: tuple[int, ...]):
+    levels = ["bits:sampled", "bits:sampled", "tolerance:sampled"]
+    run = _run(*(_step(number, levels[place]) for number, place in enumerate(places)))
+    assert level_of_run(run) == "tolerance:sampled"
+    (found,) = obstacles(run, parse_level("bits"))
+    assert found.startswith(f"pass-{places.index(2)} ")
+    assert "together" not in found
+    assert not obstacles(run, parse_level("tolerance"))
+
+
+@pytest.mark.parametrize("level", ["unverified", "failed"])
+@pytest.mark.parametrize("modified", [True, False])
+def test_a_step_that_could_not_be_checked_counts_though_it_changes_nothing(level: str, *, modified: bool):
+    run = _run(_step(1, "bits:sampled"), _step(2, level, modified=modified))
+    assert level_of_run(run) == level
+    assert [found.partition(" ")[0] for found in obstacles(run, parse_level("metric"))] == ["pass-2"]
+    assert level_of_run(_run(_step(1, "bits:sampled"), _step(2, modified=False))) == "bits:sampled"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "composes"),
+    [
+        (("bits", "levels", "reals"), ("bits", "levels", "reals"), True),
+        (("reals",), ("reals",), True),
+        (("reals",), ("bits", "levels", "reals"), True),
+        (("reals",), ("bits",), False),
+        (("bits",), ("reals",), True),
+    ],
+)
+def test_steps_that_do_not_compose_are_an_obstacle(first: tuple[str, ...], second: tuple[str, ...], composes: bool):
+    steps = [_step(number, "tolerance:sampled", kept=kept) for number, kept in enumerate((first, second), 1)]
+    wanted = parse_level("equal-in-reals")
+    assert all(not obstacles(_run(step), wanted) for step in steps)
+    assert (not obstacles(_run(*steps), wanted)) == composes
 
 
 def test_a_run_that_could_not_execute_has_no_evidence_at_all():

@@ -164,3 +164,16 @@ def test_runs_end_when_enough_is_known() -> None:
     assert len(later) > 5
     assert later == sorted(later)
     assert float(bounds[1]["y"].max()) == later[-1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float", "double"])
+@pytest.mark.parametrize("head", [HEAD, NEW])
+def test_one_rounding_is_a_few_units_in_the_last_place(dtype: str, head: str):
+    kind = {"float16": np.float16, "float": np.float32, "double": np.float64}[dtype]
+    model = ir.from_onnx_text(f"{head} g ({dtype}[400] x) => ({dtype}[400] y) {{ y = Sigmoid (x) }}")
+    sample = {"x": np.linspace(-2, 2, 400).astype(kind)}
+    bounds = rounding_bounds(model, list(model.graph.outputs), [sample], Executor(), at=list(model.graph))
+    assert bounds is not None
+    units = bounds[0]["y"] / np.spacing(1 / (1 + np.exp(-sample["x"].astype(np.float64))).astype(kind))
+    assert (units >= 1).mean() > 0.9
+    assert units.max() <= 12

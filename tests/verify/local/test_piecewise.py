@@ -7,12 +7,12 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import RewriteRulePass, Transformation, apply, passes
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.errors import ExitCode
 from onnx_passes.verify.failure import PostconditionError, VerificationError
-from onnx_passes.verify.local.drawn import weight_bytes, without_big_weights
+from onnx_passes.verify.local.piecewise import weight_bytes, without_big_weights
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 from onnx_passes.verify.run.resources import Resources
-from onnx_passes.verify.verification import Verification
 
 WIDTH = 1100
 MEMORY = 3 * 2**30

@@ -6,10 +6,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
+from onnx_passes.check.verification import Verification
 from onnx_passes.passes.convert.convert_float16 import ConvertFloat16
 from onnx_passes.report.tables import evidence_text
 from onnx_passes.verify.failure import PostconditionError, VerificationError
-from onnx_passes.verify.verification import Verification
 from tests.planted.planting import text
 
 

@@ -5,10 +5,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import RewriteRulePass, Transformation, apply, passes
+from onnx_passes.check.verification import Verification
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 CHAIN = "\n".join(f"a{i} = Neg(v{i}) b{i} = Neg(a{i}) m{i} = Mul(b{i}, w) v{i + 1} = Add(m{i}, w)" for i in range(12))

@@ -15,6 +15,7 @@ from onnx_passes.core.errors import ConfigError, UsageError
 from onnx_passes.verify.metrics.metrics import (
     METRICS,
     Metric,
+    accepted,
     accumulator,
     accuracy,
     cosine_similarity,
@@ -24,10 +25,12 @@ from onnx_passes.verify.metrics.metrics import (
     max_abs_error,
     mean_abs_error,
     metric_name,
+    parse_condition,
+    parse_ranges,
     psnr,
+    range_text,
     top_5_accuracy,
 )
-from onnx_passes.verify.metrics.ranges import accepted, parse_condition, parse_ranges, range_text
 
 SCORES = np.array([[0.1, 0.9, 0.0], [0.8, 0.1, 0.1], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
 LABELS = np.array([1, 0, 1, 0])

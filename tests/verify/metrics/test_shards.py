@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from onnx_passes import apply, examples
+from onnx_passes.check.measuring import Measuring
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.failure import VerificationError
-from onnx_passes.verify.measuring import Measuring
 from onnx_passes.workers.cluster import Cluster, cluster_of, local_cluster
 from tests.helpers.dask import python, two_workers
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_passes.verify.metrics.sums import ExactSum
+from onnx_passes.verify.metrics.accumulators import ExactSum
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -5,11 +5,12 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import RewriteRulePass, Transformation, apply, passes
+from onnx_passes.check.verification import Verification
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.verify.proving.agreement import disagreement, has_same_bits
-from onnx_passes.verify.proving.alike import written
-from onnx_passes.verify.proving.sides import Side
+from onnx_passes.verify.proving.facts import Facts
+from onnx_passes.verify.proving.shapes import _computation
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 
@@ -34,7 +35,7 @@ class Counting(Executor):
     ran = 0
 
     def prepare(self, model, **kwargs):
-        self.ran += model.graph.name == "sides"
+        self.ran += model.graph.name == "side by side"
         return super().prepare(model, **kwargs)
 
 
@@ -105,14 +106,15 @@ def test_all_nan_are_one():
 BASE = "a = Gather <axis = 1> (x, i) y = Concat <axis = 0> (a, x)"
 
 
-def key(body: str, array: np.ndarray | None = None) -> object:
+def key(body: str, array: np.ndarray | None = None, size: int = 2) -> object:
     text = f"{HEAD} g (float[4,4] x) => (y) <int64[2] i = {{0, 1}}, int64[2] j = {{1, 0}}> {{ {body} }}"
     model = ir.from_onnx_text(text)
-    side = Side(tuple(model.graph), tuple(model.graph.outputs), tuple(model.graph.inputs))
-    return written((side,), [np.zeros((4, 4), np.float32) if array is None else array])
+    model.graph.initializers["j"].const_value = ir.tensor(np.arange(size, dtype=np.int64)[::-1] % 2)
+    side = Fragment(tuple(model.graph), tuple(model.graph.outputs), tuple(model.graph.inputs))
+    return _computation((side,), [np.zeros((4, 4), np.float32) if array is None else array], Facts(model))
 
 
-def test_what_is_written_down_is_all_that_decides():
+def test_a_computation_is_known_by_all_that_decides():
     assert key(BASE) == key(BASE) is not None
     others = [
         BASE.replace("axis = 1", "axis = 0"),
@@ -127,3 +129,8 @@ def test_what_is_written_down_is_all_that_decides():
     assert key(BASE) != key(BASE, np.ones((4, 4), np.float32))
     assert key(BASE) != key(BASE, np.zeros((4, 4), np.float64))
     assert key(BASE) != key(BASE, np.zeros((2, 8), np.float32))
+
+
+def test_what_holds_much_data_is_like_nothing_else():
+    assert key(BASE, np.zeros((16, 16), np.float32)) is None
+    assert key(BASE.replace("(x, i)", "(x, j)"), size=40) is None

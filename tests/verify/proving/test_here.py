@@ -103,3 +103,21 @@ def test_what_holds_graphs_is_not_proved():
     text = """c = Constant <value = bool {1}> () y = If (c) <
         then_branch = yes () => (float[2] t) { t = Neg (x) }, else_branch = no () => (float[2] e) { e = Abs (x) }>"""
     assert "holds graphs" in prove("float[2] x", text, text).reason
+
+
+NOISE = '<domain: "local", opset_import: ["": 20]> noise (v) => (w) { r = RandomNormalLike(v) w = Add(r, v) }'
+DEEP = f'{NOISE} <domain: "local", opset_import: ["": 20, "local": 1]> deep (v) => (w) {{ w = local.noise(v) }}'
+
+
+@pytest.mark.parametrize("function", ["noise", "deep"])
+def test_functions_that_draw_random_numbers_are_not_proved(function: str):
+    head = HEAD.replace("]>", ', "local": 1]>')
+    old, new = (
+        apply(ir.from_onnx_text(f"{head} g (float[2] x) => (y) {{ {body} }} {DEEP}"), "shape-inference").model
+        for body in (
+            f"a = local.{function}(x) b = local.{function}(x) y = Sub(a, b)",
+            f"a = local.{function}(x) y = Sub(a, a)",
+        )
+    )
+    found = prove_here(_application(old, new, 0), Facts(old))
+    assert "something else each time" in found.reason

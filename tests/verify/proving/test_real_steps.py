@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.analysis.exact.constants import set_meaning
-from onnx_passes.analysis.exact.reals import Reals
+from onnx_passes.numbers.reals import Reals
+from onnx_passes.ops.semantics.exact_values import set_exact_value
 from onnx_passes.verify.proving.meanings import same_numbers, stands_for
 from onnx_passes.verify.proving.real_steps import METHOD
 from tests.verify.proving.windows import Q, is_exact, prove
@@ -52,10 +52,10 @@ def constant(array: np.ndarray) -> ir.Value:
 def test_a_constant_stands_for_what_it_holds_rounded_and_for_nothing_else():
     third = Reals.of(np.array([1.0])) / Reals.of(np.array([3.0]))
     value = constant(np.array([1 / 3], np.float32))
-    set_meaning(value, third)
+    set_exact_value(value, third)
     assert stands_for(value) is third
     off = constant(np.nextafter(np.array([1 / 3], np.float32), np.float32(1)))
-    set_meaning(off, third)
+    set_exact_value(off, third)
     assert stands_for(off) is None
 
 

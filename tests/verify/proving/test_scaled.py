@@ -77,3 +77,48 @@ def test_a_sum_of_multiples_is_one_of_integers():
     assert is_exact(prove("float[2,3] x, float[2,3] z", before, after, **arguments))
     wrong = after.replace("Mul(q, two)", "Mul(q, one)")
     assert not isinstance(prove("float[2,3] x, float[2,3] z", before, wrong, **arguments), Proof)
+
+
+SMALL = GENERATOR.integers(-5, 6, (4, 3)).astype(np.float32)
+TALL = GENERATOR.integers(-5, 6, (8, 3)).astype(np.float32)
+KERNEL = GENERATOR.integers(-3, 4, (2, 4, 1)).astype(np.float32)
+
+
+def _gain(weights: np.ndarray, *axes: int) -> float:
+    return float(np.abs(weights).sum(axis=axes).max())
+
+
+GROWING = {
+    "product": ("y = MatMul({}, w)", {"w": SMALL}, _gain(SMALL, 0)),
+    "turned": ("y = Gemm <transB = 1> ({}, w)", {"w": SMALL.T.copy()}, _gain(SMALL, 0)),
+    "joined": ("c = Concat <axis = 1> (small, {}) y = MatMul(c, w)", {"w": TALL}, _gain(TALL[4:], 0)),
+    "behind": ("c = Concat <axis = 1> ({}, small) y = MatMul(c, w)", {"w": TALL}, _gain(TALL[:4], 0)),
+    "sum": ("y = ReduceSum({}, last)", {}, 4.0),
+    "twice": ("c = Add({}, other) y = Add(c, other)", {}, 3.0),
+    "slope": ("y = Mul({}, w)", {"w": np.array(65, np.float32)}, 65.0),
+    "window": ("u = Unsqueeze({}, end) c = Conv(u, w) y = Squeeze(c, end)", {"w": KERNEL}, _gain(KERNEL, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_integers_are_exact_up_to_just_what_floats_hold(name: str):
+    body, held, gain = GROWING[name]
+    most = int(np.floor(np.log2(2**24 / gain))) + 1
+    for bits in (most - 1, most + 2):
+        constants = CONSTANTS.format(bits=bits, s=0.5) + (
+            ", float three = {3}, int64[1] last = {1}, int64[1] end = {2}, float half = {0.5}"
+        )
+        inside = (
+            f"{QUANT} r = {Q}.Quant <signed = 1> (z, one, zero, bits) t = {Q}.Quant <signed = 1> (z, one, zero, three)"
+        )
+        scaled = "d = Mul(q, s) other = Mul(r, s) small = Mul(t, s)"
+        found = prove(
+            "float[2,4] x, float[2,4] z",
+            f"{scaled} {body.format('d')}",
+            f"{body.format('q').replace('other', 'r').replace('small', 't').replace('y =', 'e =')} y = Mul(e, half)",
+            constants=constants,
+            inside=inside,
+            ignores=("nsz", "reassoc"),
+            **held,
+        )
+        assert isinstance(found, Proof) == (bits < most), (bits, found)

@@ -5,13 +5,13 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import api
+from onnx_passes.fragment.fragment import Fragment
+from onnx_passes.fragment.running import SideBySide
 from onnx_passes.proofs.proof import Proof
 from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
 from onnx_passes.verify.proving.facts import Budget, Facts
 from onnx_passes.verify.proving.finite import METHOD as FINITE
 from onnx_passes.verify.proving.pointwise import Pointwise, pointwise
-from onnx_passes.verify.proving.running import SideBySide
-from onnx_passes.verify.proving.sides import Side
 from onnx_passes.verify.proving.steps import METHOD as STEPS
 from tests.verify.proving.windows import HEAD, Q, is_exact, prove
 
@@ -141,12 +141,12 @@ def test_weights_that_were_turned_around_are_seen_through(sign: int, shift: int,
 def test_numpy_computes_what_onnx_runtime_does(tail: str):
     model = ir.from_onnx_text(f"{HEAD} g (float[2,3] q) => (float[2,3] y) <{CONSTANTS}> {{ {tail} }}")
     model = api.apply(model, "shape-inference", verify=False).model
-    side = Side(tuple(model.graph), tuple(model.graph.outputs), tuple(model.graph.inputs))
+    side = Fragment(tuple(model.graph), tuple(model.graph.outputs), tuple(model.graph.inputs))
     found = pointwise((side, side))
     assert isinstance(found, Pointwise)
     assert is_arithmetic(side)
     points = np.random.default_rng(0).normal(scale=100, size=(1, 1000)).astype(np.float32)
-    (expected,), _ = SideBySide((side, side), Facts(model))([found.laid(points)])
+    (expected,), _ = SideBySide((side, side), model, Facts(model).executor)([found.laid(points)])
     assert np.array_equal(computed(found, side, points), found.unlaid(expected))
 
 

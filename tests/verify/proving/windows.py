@@ -28,14 +28,15 @@ def prove(
     ignores: tuple[str, ...] = (),
     budget: Budget | None = None,
     opset: int = OPSET,
+    outputs: str = "y",
     **held,
 ) -> Proof | Unproved:
-    """Prove that ``y`` is the same in both texts; ``inside`` is what the model computes before either.
+    """Prove that ``outputs`` are the same in both texts; ``inside`` is what the model computes before either.
 
     Both read the inputs in the signature, what ``inside`` computes, and constants: those in the text, and arrays.
     """
     head = HEAD.replace(f": {OPSET},", f": {opset},")
-    texts = (f"{head} g ({signature}) => (y) <{constants}> {{ {inside} {body} }}" for body in (before, after))
+    texts = (f"{head} g ({signature}) => ({outputs}) <{constants}> {{ {inside} {body} }}" for body in (before, after))
     old, new = (ir.from_onnx_text(text) for text in texts)
     for model in (old, new):
         hold(model, held)
@@ -63,11 +64,11 @@ def _application(old: ir.Model, new: ir.Model, shared: int) -> Application:
         for place, value in enumerate(node.inputs):
             if value is not None and value.name in known:
                 node.replace_input_with(place, known[value.name])
-    pair = (old.graph.outputs[0], new.graph.outputs[0])
+    pairs = tuple(zip(old.graph.outputs, new.graph.outputs, strict=True))
     matched = tuple(list(old.graph)[shared:])
     step = StepRecord(1, "planted", "planted", "")
     return Application(
-        1, step, "planted", "", old.graph, matched[-1] if matched else None, matched, tuple(added), (pair,), ()
+        1, step, "planted", "", old.graph, matched[-1] if matched else None, matched, tuple(added), pairs, ()
     )
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import apply
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.coverage import Coverage
 from onnx_passes.verify.samples.coverage import coverage_of
-from onnx_passes.verify.verification import Verification
 from tests.planted.exchanges import exchange
 from tests.planted.planting import text
 

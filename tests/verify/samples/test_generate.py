@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph import annotations
-from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.generate import Sampling, draw_special, generate
 
 TYPES = [t for t in ir.DataType if t is not ir.DataType.UNDEFINED]
 FLOATS = [t for t in TYPES if t.is_floating_point()]
@@ -634,3 +634,14 @@ def test_annotated_inputs_hold_nothing_else():
 def test_number_of_samples_is_that_asked_for():
     text = f"{HEADER} g (float[2,4] x) => (float[2,4] y) <float c = {{0.3}}> {{ y = Max(x, c) }}"
     assert [len(thorough(text, samples=count)) for count in (1, 3, 30)] == [1, 3, 30]
+
+
+@pytest.mark.parametrize("shape", ["", "[1]", "[3]", "[8]", "[64]"])
+def test_special_samples_of_inputs_of_any_size_hold_nan_and_both_infinities(shape: str) -> None:
+    model = ir.from_onnx_text(HEADER + f"g (float{shape} x, float{shape} u) => (float{shape} y) {{ y = Add(x, u) }}")
+    drawn = [sample for kind, sample in draw_special(model, Sampling(0)) if kind == "infinite"]
+    assert len(drawn) <= 3
+    for name in ("x", "u"):
+        values = np.concatenate([sample[name].reshape(-1) for sample in drawn])
+        assert np.isnan(values).any()
+        assert {np.inf, -np.inf} <= set(values.tolist())

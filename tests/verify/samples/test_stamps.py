@@ -14,11 +14,11 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import apply
+from onnx_passes.check.measuring import Measuring
 from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.measuring import Measuring
 from onnx_passes.verify.run.execute import Executor, Profile
-from onnx_passes.verify.samples.dataset_at import DatasetAt
+from onnx_passes.verify.samples.dataset import DatasetAt
 from onnx_passes.verify.samples.sources import open_rows
 from onnx_passes.verify.samples.stamps import Stamp, stamp_of
 from onnx_passes.workers.cluster import cluster_of

@@ -9,9 +9,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
+from onnx_passes.check.verification import Verification
 from onnx_passes.core.base import Pass
 from onnx_passes.verify.failure import PostconditionError, VerificationError
-from onnx_passes.verify.verification import Verification
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 MODEL = f"""{HEAD}

@@ -11,7 +11,7 @@ const ROWS: [string, string][] = [
   ["source", "rule"],
   ["sample", "sample"],
   ["claim", "promise"],
-  ["no_excuse", "no excuse"],
+  ["no_excuse", "not accepted"],
   ["where", "where"],
   ["hint", "hint"],
   ["reproducer", "reproducer"],

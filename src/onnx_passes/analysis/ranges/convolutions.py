@@ -10,11 +10,9 @@ from itertools import product as combinations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import along, same, shrink, spanned
-from onnx_passes.analysis.ranges.contraction import Bounds, of_grid, of_range
 from onnx_passes.analysis.ranges.elementwise import either
-from onnx_passes.analysis.ranges.grid import Grid
-from onnx_passes.analysis.ranges.products import with_addend
+from onnx_passes.analysis.ranges.grid import Grid, along, same, shrink, spanned
+from onnx_passes.analysis.ranges.products import Bounds, of_grid, of_range, with_addend
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
 from onnx_passes.analysis.ranges.site import RANGES, Site

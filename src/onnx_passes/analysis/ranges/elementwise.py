@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import spanned
-from onnx_passes.analysis.ranges.grid import Grid, aligned, product_of, sum_of
+from onnx_passes.analysis.ranges.grid import Grid, aligned, product_of, spanned, sum_of
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import integer_limits
 from onnx_passes.analysis.ranges.site import RANGES, RangeRule, Site

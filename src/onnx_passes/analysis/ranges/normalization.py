@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.arrays import along
 from onnx_passes.analysis.ranges.elementwise import add, multiply
+from onnx_passes.analysis.ranges.grid import along
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.site import RANGES, Site, axis_of
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
+from onnx_passes.ops.normalization import Normalization
 
 _SLACK = 1e-4
 """Room for rounding in what is divided by a deviation."""
@@ -28,22 +29,19 @@ def _batch_normalization_last(site: Site) -> Sequence[Range | None]:
 def _affine(site: Site, axis: int) -> Range:
     """Fold the statistics into a factor and an offset for each channel."""
     rank = site.rank()
-    parameters = [site.number(index) for index in range(1, 5)]
-    gamma, beta, mean, variance = parameters
-    if rank is None or rank < 2 or site.attr_int("training_mode", 0):
+    normal = Normalization.of(site.node, [site.number(index) for index in range(1, 5)])
+    if rank is None or rank < 2 or isinstance(normal, str):
         return UNKNOWN
-    if gamma is None or beta is None or mean is None or variance is None:
-        return UNKNOWN
-    deviation = np.sqrt(variance + site.attr_float("epsilon", 1e-5))
-    if not (deviation > 0).all():
-        return UNKNOWN
-    factor = along(gamma / deviation, axis, rank)
-    offset = along(beta - mean * (gamma / deviation), axis, rank)
+    factor, offset = along(normal.factor.near, axis, rank), along(normal.offset.near, axis, rank)
     x = site[0]
     found = add(multiply(x, Range(factor, factor)), Range(offset, offset))
     with np.errstate(invalid="ignore"):
         terms = np.nan_to_num(x.size * np.abs(factor), nan=0.0, posinf=math.inf)
-    terms = terms + np.abs(along(mean * (gamma / deviation), axis, rank)) + np.abs(along(beta, axis, rank))
+    terms = (
+        terms
+        + np.abs(along((normal.mean * normal.factor).near, axis, rank))
+        + np.abs(along(normal.shift.near, axis, rank))
+    )
     slack = terms * (8 * site.unit)
     return Range(found.low - slack, found.high + slack, found.grid)
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.arrays import total
 from onnx_passes.analysis.ranges.convolutions import is_padded
-from onnx_passes.analysis.ranges.grid import Grid
+from onnx_passes.analysis.ranges.grid import Grid, total
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
 from onnx_passes.analysis.ranges.site import RANGES, Site

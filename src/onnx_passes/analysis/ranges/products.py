@@ -1,25 +1,135 @@
-"""Rules of matrix products."""
+"""Range rules of matrix products and Einsum: bounds of sums of products, of intervals and of integers on grids."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from onnx_passes.analysis.ranges.contraction import (
-    Bounds,
-    finer,
-    matrix_product,
-    of_grid,
-    of_range,
-    seen_by_columns,
-    sum_of_sizes,
-    uniform_product,
-)
-from onnx_passes.analysis.ranges.elementwise import add, multiply
-from onnx_passes.analysis.ranges.grid import Grid
+from onnx_passes.analysis.ranges.elementwise import add, corners, multiply
+from onnx_passes.analysis.ranges.grid import Grid, nearly_integer, product_of, same, spanned, total
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.analysis.ranges.rounding import exact_up_to
 from onnx_passes.analysis.ranges.site import RANGES, Site
+from onnx_passes.analysis.sums import Contraction, Labels, contraction_of
 from onnx_passes.ops.definition import GENERAL_DOMAINS
+
+
+class Bounds(NamedTuple):
+    """The ends of a range, as plain arrays of floats."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def is_point(self) -> bool:
+        """Tell whether every element has a single value."""
+        return self.low is self.high
+
+    @property
+    def size(self) -> np.ndarray:
+        """Return the bound of the absolute value."""
+        return np.abs(self.low) if self.is_point else np.maximum(np.abs(self.low), np.abs(self.high))
+
+    def widened_to(self, value: float) -> Bounds:
+        """Let a value be in the range."""
+        return Bounds(np.minimum(self.low, value), np.maximum(self.high, value))
+
+    def as_matrix(self, rows: int | None, columns: int | None) -> Bounds:
+        """Expand the last two axes to sizes, where they are given."""
+        low = _expanded(self.low, rows, columns)
+        return Bounds(low, low if self.is_point else _expanded(self.high, rows, columns))
+
+
+def of_range(found: Range) -> Bounds:
+    """Return the ends of the values."""
+    return Bounds(found.low, found.low) if found.is_point else Bounds(found.low, found.high)
+
+
+def of_grid(grid: Grid) -> Bounds:
+    """Return the ends of the integers."""
+    low = grid.low.astype(np.float64)
+    return Bounds(low, low if grid.is_point else grid.high.astype(np.float64))
+
+
+def matrix_product(a: Bounds, b: Bounds, k: int) -> Bounds:
+    """Return bounds of ``a @ b`` with an inner dimension of ``k``; tight if one side is constant."""
+    if not a.is_point and not b.is_point:
+        return _of_two_ranges(a, b, k)
+    row = a if a.low.shape[-1] == a.high.shape[-1] == 1 else None
+    a, b = a.as_matrix(None, k), b.as_matrix(k, None)
+    if b.is_point:
+        if a.is_point:
+            exact = np.matmul(a.low, b.low)
+            return Bounds(exact, exact)
+        above, below = np.maximum(b.low, 0), np.minimum(b.low, 0)
+        if row is not None:
+            above, below = (part.sum(axis=-2, keepdims=True) for part in (above, below))
+            return Bounds(row.low * above + row.high * below, row.high * above + row.low * below)
+        return Bounds(a.low @ above + a.high @ below, a.high @ above + a.low @ below)
+    above, below = np.maximum(a.low, 0), np.minimum(a.low, 0)
+    return Bounds(above @ b.low + below @ b.high, above @ b.high + below @ b.low)
+
+
+def sum_of_sizes(a: Bounds, b: Bounds, k: int) -> np.ndarray:
+    """Return the bound of the sum of the absolute values of all products."""
+    return _expanded(a.size, None, k) @ _expanded(b.size, k, None)
+
+
+def _of_two_ranges(a: Bounds, b: Bounds, k: int) -> Bounds:
+    """Multiply what holds for all rows with what holds for all columns."""
+    rows = a.low.min(axis=-2, keepdims=True), a.high.max(axis=-2, keepdims=True)
+    columns = b.low.min(axis=-1, keepdims=True), b.high.max(axis=-1, keepdims=True)
+    turned = [np.swapaxes(column, -1, -2) for column in columns]
+    ends = [row * column for row in rows for column in turned]
+    low, high = spanned(ends)
+    times = k if low.shape[-1] == 1 else 1
+    return Bounds(low.sum(axis=-1, keepdims=True) * times, high.sum(axis=-1, keepdims=True) * times)
+
+
+def _expanded(array: np.ndarray, rows: int | None, columns: int | None) -> np.ndarray:
+    shape = list(array.shape)
+    if rows is not None:
+        shape[-2] = rows
+    if columns is not None:
+        shape[-1] = columns
+    return np.broadcast_to(array, shape)
+
+
+def uniform_product(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """Return the scale of a matrix product, from scales of both sides: their product must not vary along the sum.
+
+    ``a`` is ``[…, M, K]`` and ``b`` is ``[…, K, N]``, each axis of full size or 1; the result is ``[…, M, N]``.
+    """
+    if a.shape[-1] == 1 and b.shape[-2] == 1:
+        return a * b
+    first = a[..., :1] * b[..., :1, :]
+    varying = a[..., :, :, None] * b[..., None, :, :]
+    expected = first[..., :, None, :]
+    return first if same(varying, np.broadcast_to(expected, varying.shape)) else None
+
+
+def seen_by_columns(scales: np.ndarray, matrix: np.ndarray) -> np.ndarray | None:
+    """Return the one scale that each column of a constant matrix sees of rows that are scaled each in its own way.
+
+    ``scales`` is ``[…, 1, K]`` and varies along nothing else, ``matrix`` is ``[K, N]``; the result is ``[…, 1, N]``.
+    Rows with a zero do not count: a depthwise convolution, written as a matrix, sees one channel in each column.
+    """
+    if scales.size != scales.shape[-1] or matrix.ndim != 2 or matrix.shape[0] != scales.size:
+        return None
+    used, each = matrix != 0, scales.reshape(-1, 1)
+    low, high = np.where(used, each, np.inf).min(axis=0), np.where(used, each, -np.inf).max(axis=0)
+    found = np.where(used.any(axis=0), low, 1.0)
+    return found.reshape(*scales.shape[:-1], -1) if np.array_equal(found, np.maximum(high, found)) else None
+
+
+def finer(grid: Grid, axis: int) -> Grid:
+    """Let the scale be the same along an axis, if it can."""
+    if grid.scale.shape[axis] == 1:
+        return grid
+    least = np.take_along_axis(grid.scale, np.abs(grid.scale).argmin(axis=axis, keepdims=True), axis=axis)
+    _, meant = nearly_integer(grid.scale / least)
+    return (grid.in_steps_of(least) or grid) if meant.all() else grid
 
 
 def product(a: Range, b: Range, k: int, unit: float, exact: float) -> Range:
@@ -148,3 +258,66 @@ def _xnor_popcount(site: Site) -> Range:
 
 RANGES.attach({"Gemm": _gemm, "MatMul": _matmul})
 RANGES.attach({"XnorPopcountMatMul": _xnor_popcount}, domains=GENERAL_DOMAINS)
+
+_MOST = 1 << 22
+"""Where there are more products than this to look at, one range stands for all of an operand."""
+
+
+def laid_out(array: np.ndarray, labels: Labels, order: Labels) -> np.ndarray:
+    """Bring the axes of an operand into an order of labels, with size 1 for those that it has not."""
+    present = [label for label in order if label in labels]
+    turned = np.transpose(array, [labels.index(label) for label in present])
+    return turned.reshape([turned.shape[present.index(label)] if label in present else 1 for label in order])
+
+
+def _einsum(site: Site) -> Range:
+    found = contraction_of(site.node)
+    sizes = None if found is None else _summed_sizes(site, found)
+    if found is None or sizes is None or not (site[0].is_finite and site[1].is_finite):
+        return UNKNOWN
+    order = (*found.result, *found.summed)
+    a, b = (
+        site[index].mapped(lambda array, labels=labels: laid_out(array, labels, order))
+        for index, labels in enumerate(found.operands)
+    )
+    if np.prod(np.broadcast_shapes(a.low.shape, b.low.shape), dtype=np.float64) > _MOST:
+        a = a.joined(range(len(order)))
+    axes = range(len(found.result), len(order))
+    least, most = corners(a, b, np.multiply)
+    grid = None if a.grid is None or b.grid is None else product_of(a.grid, b.grid)
+    terms = int(np.prod(sizes))
+    slack = total(a.size * b.size, axes, sizes) * ((terms + 2) * site.unit * 1.01)
+    if _is_exact(a, b, axes, sizes, exact_up_to(site.node.outputs[0].dtype)):
+        slack = np.zeros(())
+    low, high = total(least, axes, sizes) - slack, total(most, axes, sizes) + slack
+    return Range(low, high, _grid(grid, axes, sizes)).mapped(lambda array: np.squeeze(array, tuple(axes)))
+
+
+def _summed_sizes(site: Site, found: Contraction) -> list[int] | None:
+    sizes: dict[str, int] = {}
+    for index, labels in enumerate(found.operands):
+        for label, size in zip(labels, site.dims(index) or (), strict=False):
+            if isinstance(size, int):
+                sizes[label] = max(sizes.get(label, 1), size)
+    known = [sizes[label] for label in found.summed if label in sizes]
+    return known if len(known) == len(found.summed) else None
+
+
+def _grid(product: Grid | None, axes: range, sizes: list[int]) -> Grid | None:
+    """Return the grid of sums: the scale of the products must be the same along them."""
+    if product is None or product.bias.any() or any(product.scale.shape[axis] > 1 for axis in axes):
+        return None
+    bounds = [total(array.astype(np.float64), axes, sizes) for array in (product.low, product.high)]
+    return Grid.of(product.scale, np.zeros((1,) * product.bias.ndim), *bounds)
+
+
+def _is_exact(a: Range, b: Range, axes: range, sizes: list[int], exact: float) -> bool:
+    steps = [None if known.grid is None else known.grid.exact_in for known in (a, b)]
+    if steps[0] is None or steps[1] is None or a.grid is None or b.grid is None:
+        return False
+    if any(grid.scale.shape[axis] > 1 for grid in (a.grid, b.grid) for axis in axes):
+        return False
+    return bool((total(steps[0].astype(np.float64) * steps[1], axes, sizes) <= exact).all())
+
+
+RANGES.attach({"Einsum": _einsum})

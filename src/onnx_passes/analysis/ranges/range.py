@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.arrays import of_rank, shrink
-from onnx_passes.analysis.ranges.grid import Grid
+from onnx_passes.analysis.ranges.grid import Grid, of_rank, shrink
 
 
 @dataclass(frozen=True, eq=False)

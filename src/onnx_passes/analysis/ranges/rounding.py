@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
+from onnx_passes.datatypes.base import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
 
 _UNIT = {ir.DataType.FLOAT16: 2.0**-11, ir.DataType.BFLOAT16: 2.0**-8, ir.DataType.DOUBLE: 2.0**-53}
 _EXACT = {ir.DataType.FLOAT16: 2.0**11, ir.DataType.BFLOAT16: 2.0**8, ir.DataType.DOUBLE: EXACT_IN_DOUBLE}

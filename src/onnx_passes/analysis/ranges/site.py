@@ -91,9 +91,8 @@ RangeRule = Callable[[Site], "Range | Sequence[Range | None] | None"]
 RANGES: Interface[RangeRule] = Interface(
     "ranges",
     "the range of its results, from those of its inputs",
-    *(f"onnx_passes.analysis.ranges.{name}" for name in ("activations", "convolutions", "einsum", "elementwise")),
+    *(f"onnx_passes.analysis.ranges.{name}" for name in ("activations", "convolutions", "elementwise", "quantizers")),
     *(f"onnx_passes.analysis.ranges.{name}" for name in ("movement", "normalization", "pooling", "products")),
-    *(f"onnx_passes.analysis.ranges.{name}" for name in ("quantizers", "thresholds")),
 )
 
 

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
+from onnx_passes.analysis.ranges.analyse import Known
 from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.ranges.seeds import Known
 from onnx_passes.core.errors import UsageError
 
 KEY = "onnx_passes.range"

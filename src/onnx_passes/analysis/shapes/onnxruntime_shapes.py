@@ -1,15 +1,15 @@
-"""Types and shapes of operators of ONNX Runtime that the library of inference does not know."""
+"""Types and shapes of operators of ONNX Runtime and of custom operators, which the library of inference lacks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import onnx_ir as ir
-from onnx_shape_inference import ShapeInferenceContext, registry
+from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext, registry
 
-from onnx_passes.analysis.shapes.custom_shapes import SHAPES, ShapeRule
 from onnx_passes.graph.edits import detach
-from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
+from onnx_passes.graph.operators import Interface
+from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN, definition_of, definitions
 
 _PACKED = 2
 """Numbers of four bits in a byte."""
@@ -85,4 +85,27 @@ _RULES: dict[str, Callable[[ShapeInferenceContext, ir.Node], None]] = {
     "QuantizeLinear": _as_standard("QuantizeLinear"),
 }
 
+ShapeRule = Callable[[ShapeInferenceContext, ir.Node], None]
+SHAPES: Interface[ShapeRule] = Interface(
+    "shapes", "types and shapes of its results", "onnx_passes.analysis.shapes.onnxruntime_shapes"
+)
 SHAPES.attach(_RULES, domains=(CONTRIBUTED_DOMAIN,))
+
+
+def by_definition(ctx: ShapeInferenceContext, node: ir.Node) -> None:
+    """Infer what the definition of the operator says; where versions share a name, that which the node is of."""
+    definition = definition_of(node)
+    if definition is not None:
+        definition.infer(ctx, node)
+
+
+def add_custom_operators(registry: OpShapeInferenceRegistry) -> None:
+    """Register the operators in every domain that has no inference of its own for them."""
+    for (domain, name), rule in SHAPES.table().items():
+        if not registry.has(domain, name):
+            registry.register(domain, name)(rule)
+    for definition in definitions():
+        for domain in definition.domains:
+            for name in (definition.name, *definition.aliases):
+                if not registry.has(domain, name):
+                    registry.register(domain, name)(by_definition)

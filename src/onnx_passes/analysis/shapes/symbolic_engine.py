@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -18,6 +19,9 @@ from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import DEFINITIONS
 
+if TYPE_CHECKING:
+    from onnx_shape_inference import OpShapeInferenceRegistry
+
 _OVERRIDABLE_SINCE = 4
 
 
@@ -29,7 +33,7 @@ def infer_symbolically(model: ir.Model, before: KnownShapes, memory: Memory | No
     """
     from onnx_passes.analysis.shapes.inference import Inference
 
-    _prepare_registry()
+    _prepare_registry(node for container in (model.graph, *model.functions.values()) for node in all_nodes(container))
     inference = Inference(model.opset_imports, model.functions, memory=memory)
     values = list(annotations.values(model.graph))
     with _tensor_names_kept(model), _overridable_hidden(model), _readable_dimensions(values) as names:
@@ -48,7 +52,7 @@ def infer_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
     """Infer what single nodes make of what is known of their inputs; returns whether that says anything new."""
     from onnx_passes.analysis.shapes.inference import Inference
 
-    _prepare_registry()
+    _prepare_registry(nodes)
     values = list({value: None for node in nodes for value in (*node.inputs, *node.outputs) if value is not None})
     before = KnownShapes(values)
     inference = Inference(model.opset_imports, model.functions)
@@ -59,21 +63,29 @@ def infer_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
     return before.settle()
 
 
-def _prepare_registry() -> None:
-    """Complete the one registry that rules are in, again where operators have been added since."""
-    from onnx_passes.analysis.shapes.custom_shapes import SHAPES
+def _prepare_registry(nodes: Iterable[ir.Node]) -> None:
+    """Complete the one registry of rules if it lacks any operator, again if operators have been added since."""
+    registry = _collected()
+    if all(registry.has(*operator) for operator in {(node.domain, node.op_type) for node in nodes}):
+        return
+    from onnx_passes.analysis.shapes.onnxruntime_shapes import SHAPES
 
     _complete_registry(len(SHAPES.table()), len(DEFINITIONS.table()))
 
 
 @functools.cache
-def _complete_registry(rules: int, operators: int) -> None:
+def _collected() -> OpShapeInferenceRegistry:
     from onnx_shape_inference import registry
 
-    from onnx_passes.analysis.shapes.custom_shapes import add_custom_operators
-
     registry.collect()
-    add_custom_operators(registry)
+    return registry
+
+
+@functools.cache
+def _complete_registry(rules: int, operators: int) -> None:
+    from onnx_passes.analysis.shapes.onnxruntime_shapes import add_custom_operators
+
+    add_custom_operators(_collected())
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``onnx-passes batch``: apply passes to a zoo of models, again only where something changed, and compare runs."""
+"""``onnx-passes batch``: apply passes to a zoo of models incrementally, and compare runs."""
 
 from __future__ import annotations
 
@@ -34,15 +34,30 @@ if TYPE_CHECKING:
 @cluster_options
 @click.option("--retry-failed", is_flag=True, help="Run failed models again although nothing has changed.")
 @click.option("--again", is_flag=True, help="Run all models again.")
-@click.option("--compare", metavar="DIR", help="Folder of an earlier run: tell what got worse, and exit with 1 if so.")
+@click.option("--compare", metavar="DIR", help="Folder of an earlier run: list what got worse, and exit with 1 if so.")
 @click.option(
-    "--slower", type=float, default=1.5, metavar="FACTOR", show_default=True, help="How much slower is worse."
+    "--slower",
+    type=float,
+    default=1.5,
+    metavar="FACTOR",
+    show_default=True,
+    help="A run slower by this factor is worse …",
 )
 @click.option(
-    "--slower-by", type=float, default=0.5, metavar="SECONDS", show_default=True, help="… and at least by how much."
+    "--slower-by",
+    type=float,
+    default=0.5,
+    metavar="SECONDS",
+    show_default=True,
+    help="… if it is also slower by this time.",
 )
 @click.option(
-    "--larger", type=float, default=1.01, metavar="FACTOR", show_default=True, help="How much larger is worse."
+    "--larger",
+    type=float,
+    default=1.01,
+    metavar="FACTOR",
+    show_default=True,
+    help="A file larger by this factor is worse.",
 )
 @click.option(
     "--external/--no-external", default=None, help="Keep weights in a file of their own [default: as in the input]."
@@ -61,11 +76,11 @@ def command(
     larger: float,
     **options: object,
 ) -> int:
-    """Apply passes to MODEL…, files, folders of .onnx and patterns such as 'zoo/**/*.onnx'; what is up to date stays.
+    """Apply passes to MODEL…: files, folders and patterns such as 'zoo/**/*.onnx'; skip models that are up to date.
 
     A model runs if it is new, if its content, the pipeline, an option or a version has changed, if its result is gone,
-    or if its process was lost; after a kill, the same command goes on where it was. Results go to the folder of -o,
-    what came of each model to manifest.sqlite there (SQLite), and a summary to index.html.
+    or if its process was lost; after a kill, the same command continues where it stopped. Results go to the folder of
+    -o, the outcome of each model to manifest.sqlite there (SQLite), and a summary to index.html.
 
     'onnx-passes batch --compare old/ new/' compares two folders and runs nothing.
     """
@@ -98,7 +113,7 @@ def command(
 
 
 def _tell(zoo: Zoo, old: Path | None, thresholds: Thresholds, choices: Choices) -> int:
-    """Write the page, and show what came of it; the exit code tells what got worse, if there is something before."""
+    """Write the page and print the results; return 1 if a model got worse than in the old run, else 0."""
     from onnx_passes.zoo.comparison import compare_folders
 
     found = None if old is None else compare_folders(old, zoo.folder, thresholds)
@@ -118,12 +133,13 @@ def _tell(zoo: Zoo, old: Path | None, thresholds: Thresholds, choices: Choices) 
 
 
 def _compare(words: tuple[str, ...], old: Path, thresholds: Thresholds, choices: Choices) -> int:
-    """Compare two folders; the page of the newer one shows it."""
+    """Compare two folders, and write the page of the newer one."""
     from onnx_passes.zoo.comparison import compare_folders
 
     if len(words) != 1:
         raise UsageError(
-            "two folders are compared", hint="write 'onnx-passes batch --compare old/ new/', or name -o to run first"
+            "--compare without -o needs two folders",
+            hint="write 'onnx-passes batch --compare old/ new/', or name -o to run first",
         )
     new = Path(words[0])
     found = compare_folders(old, new, thresholds)
@@ -137,7 +153,7 @@ def _compare(words: tuple[str, ...], old: Path, thresholds: Thresholds, choices:
 
 
 def _write_page(folder: Path, found: Comparison | None) -> Path:
-    """Write the page of all that a folder holds, also of models that were not asked for now."""
+    """Write the page of all models in a folder, including those not in this run."""
     from onnx_passes.zoo.manifest import read
     from onnx_passes.zoo.page import write_page
 

@@ -1,4 +1,4 @@
-"""``onnx-passes bisect``: which pass, and which rule application in it, first makes a model bad."""
+"""``onnx-passes bisect``: the first pass, and the first rule application in it, that makes a model bad."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from onnx_passes.core.errors import ExitCode
 if TYPE_CHECKING:
     from onnx_passes.core.config import Config
     from onnx_passes.debug.judges import Judge
-    from onnx_passes.verify.metrics.ranges import MetricRange
+    from onnx_passes.verify.metrics.metrics import MetricRange
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """What the command line says about being bad."""
+    """Criteria for a bad model, as given on the command line."""
 
     inputs: tuple[str, ...]
     expect: tuple[str, ...]
@@ -40,27 +40,27 @@ class Criteria:
 @click.option(
     "--tolerance",
     metavar="ATOL[,RTOL]",
-    help="How far results may be from the original [default: what the passes promise].",
+    help="Largest difference of results from the original [default: what the passes promise].",
 )
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
     metavar="NAME=MIN,MAX",
-    help="Bad is what takes a metric out of its range (an end may be left out); may be repeated.",
+    help="A model is bad if a metric leaves this range (either end may be missing); may be repeated.",
 )
 @click.option(
     "--command",
     "command_line",
     metavar="CMD",
-    help="Bad is what a command says: it gets the model file for {}; exit code 0 is good, 125 unknown, else bad.",
+    help="Command that judges the model file {}: exit code 0 is good, 125 unknown, all others bad.",
 )
 @running_options
 def command(model: str, passes: tuple[str, ...], config_file: str | None, as_json: bool, **criteria: object) -> int:
     """Find the first bad step of the pipeline PASS… on MODEL, and the first bad rule application in it.
 
-    Bad is, without other options, a model whose results differ from those of the original more than the passes
-    promise; and a pass that fails. Takes a logarithmic number of runs. Exits with 1 if something is bad.
+    By default a model is bad if its results differ from those of the original by more than the passes promise, and a
+    step is bad if its pass fails. Takes a logarithmic number of runs. Exits with 1 if something is bad.
     """
     from onnx_passes.cli.settings import settings
 
@@ -84,12 +84,11 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
     }
     given = [name for name, value in others.items() if value]
     if asked.command_line is not None and given:
-        raise click.UsageError(f"--command judges alone: leave out {given[0]}.")
+        raise click.UsageError(f"--command excludes {given[0]}.")
     if asked.metrics and asked.tolerance is not None:
-        raise click.UsageError("--metric and --tolerance are two ways to judge: give one of them.")
+        raise click.UsageError("--metric and --tolerance exclude each other.")
     from onnx_passes.cli.checks import configured_limits, executor_of, parse_tolerance
-    from onnx_passes.debug.judges import ByCommand, Unanimous
-    from onnx_passes.debug.result_judges import ByMetrics, ByResults
+    from onnx_passes.debug.judges import ByCommand, ByMetrics, ByResults, Unanimous
 
     if asked.command_line is not None:
         return ByCommand(asked.command_line)
@@ -112,8 +111,8 @@ def _judge(asked: Criteria, config: Config, base: Path | None) -> Judge:
 
 
 def _ranges(conditions: tuple[str, ...], config: Config) -> dict[str, MetricRange]:
-    """Read the ranges given here or, without any, those of the configuration."""
-    from onnx_passes.verify.metrics.ranges import parse_condition, parse_ranges
+    """Parse the ranges of the command line or, without any, those of the configuration."""
+    from onnx_passes.verify.metrics.metrics import parse_condition, parse_ranges
 
     if not conditions:
         return parse_ranges(config.verify.metrics) if config.verify is not None else {}

@@ -15,6 +15,7 @@ from onnx_passes.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from onnx_passes.check.verdict import Verdict
     from onnx_passes.proofs.model_certificate import ModelCertificate
 
 FLAGS = ("nnan", "ninf", "nsz", "reassoc", "contract")
@@ -29,17 +30,17 @@ FLAGS = ("nnan", "ninf", "nsz", "reassoc", "contract")
     "--allow",
     multiple=True,
     type=click.Choice(FLAGS),
-    help="Excuse differences by a flag of fast math; may be repeated [default: reassoc, contract].",
+    help="Accept differences that a fast-math flag allows; may be repeated [default: reassoc, contract].",
 )
 @click.option(
     "--effort",
     type=click.Choice(("quick", "normal", "thorough")),
     default="normal",
     show_default=True,
-    help="How long the solver may think about one window: 0.3, 3 or 30 s for each form of terms.",
+    help="CPU time: of the solver 0.3, 3 or 30 s for each kind of terms, of all fragments 4, 10 or 600 s.",
 )
-@click.option("--size", type=int, default=2, show_default=True, help="Size of dimensions that are not known.")
-@click.option("--solver/--no-solver", default=True, help="Ask z3, if it is installed.")
+@click.option("--size", type=int, default=2, show_default=True, help="Size of unknown dimensions.")
+@click.option("--solver/--no-solver", default=True, help="Use z3, if it is installed.")
 @import_option
 @debug_option
 def command(
@@ -52,34 +53,40 @@ def command(
     size: int,
     solver: bool,
 ) -> int:
-    """Prove, window by window, that AFTER computes what BEFORE does, for every input of its shapes.
+    """Prove, fragment by fragment, that AFTER computes what BEFORE does, for every input of its shapes.
 
-    Unchanged parts are matched from the inputs and outputs inward; around what is left, a window is proved bit by bit
-    (proved-here), in real numbers with a bound of the rounding (equal-in-reals), or refuted by an example that ONNX
-    Runtime confirms. What could not be decided is unproved, with a reason.
+    Unchanged parts are matched from the inputs and outputs inward. The remaining fragments are proved bit by bit
+    (proved-here), in real numbers with a rounding bound (equal-in-reals), or refuted by a counterexample that ONNX
+    Runtime confirms. An undecided fragment is unproved, with the reason.
 
-    Exits with 1 if a window is refuted, or if a certificate that is checked does not hold.
+    Both models run as well: proofs about models that compute something else, or do not run, do not count.
+
+    Exits with 1 if a fragment is refuted, a run shows a difference, or a checked certificate does not hold.
     """
+    from onnx_passes.check.verdict import check_with_proofs
+    from onnx_passes.core.claims import Claim
     from onnx_passes.graph.load import load
     from onnx_passes.proofs.model_certificate import certify, checked, differences
 
     models = load(before), load(after)
-    sized = [_prepared(model, size) for model in models]
-    facts = tuple(sorted({fact for _, told in sized for fact in told}))
+    known = [_prepared(model, size) for model in models]
+    facts = tuple(sorted({fact for _, told in known for fact in told}))
     old = None if check_file is None else checked(_read(check_file))
     chosen = allow or tuple((old or {}).get("allow", ("reassoc", "contract")))
     certificate = certify(
-        *models, effort=effort, allow=chosen, solver=solver, sized=(sized[0][0], sized[1][0]), facts=facts
+        *models, effort=effort, allow=chosen, solver=solver, sized=(known[0][0], known[1][0]), facts=facts
     )
+    verdict = check_with_proofs(Claim("tolerance" if chosen else "equality"), *models, certificate)
     if json_file is not None:
         _write(certificate, json_file)
     if json_file != "-":
         _show(certificate)
+        click.echo(f"verdict: {verdict.level}{_because(verdict)}")
     if old is not None:
         found = differences(old, certificate)
         click.echo("the certificate holds" if not found else "the certificate does not hold: " + "; ".join(found))
         return ExitCode.VERIFICATION if found else ExitCode.OK
-    return ExitCode.VERIFICATION if certificate.is_refuted else ExitCode.OK
+    return ExitCode.VERIFICATION if certificate.is_refuted or verdict.is_violated else ExitCode.OK
 
 
 def _prepared(model: ir.Model, size: int) -> tuple[ir.Model, list[str]]:
@@ -92,6 +99,11 @@ def _prepared(model: ir.Model, size: int) -> tuple[ir.Model, list[str]]:
     fixed = [FixShapes(sizes=dict.fromkeys(names, size))] if names else []
     result = apply(model, [*fixed, "shape-inference"], verify=False)
     return result.model, [f"{name} = {size}" for name in sorted(names)]
+
+
+def _because(verdict: Verdict) -> str:
+    told = verdict.evidence.reason
+    return f", {told}" if told else ""
 
 
 def _read(path: str) -> Any:

@@ -1,4 +1,4 @@
-"""``onnx-passes demo``: the main job on an example model of our own."""
+"""``onnx-passes demo``: streamline an example model."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from onnx_passes.cli.options import debug_option
 _PIPELINE = "streamline"
 
 
-@click.command("demo", short_help="Run the main job on an example model.")
+@click.command("demo", short_help="Streamline an example model, or write example files.")
 @click.option("--model", default="digits-cnn", show_default=True, help="Name of an example model.")
-@click.option("-o", "--output", metavar="FILE", help="Where the result goes; without it, nowhere.")
-@click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; as .json, its data.")
-@click.option("--files", metavar="FOLDER", help="Only write models and data to work with, as the documentation does.")
+@click.option("-o", "--output", metavar="FILE", help="File for the result [default: not written].")
+@click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; a .json file has its data.")
+@click.option("--files", metavar="FOLDER", help="Only write the models and data of the documentation.")
 @debug_option
 def command(model: str, output: str | None, report: str | None, files: str | None) -> None:
-    """Take a quantized network, trained on real digits, to integers, and show what was done and how it is known."""
+    """Streamline a quantized network, trained on real digits, and show every step with its evidence."""
     from onnx_passes import examples
 
     if files is not None:

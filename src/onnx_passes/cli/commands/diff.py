@@ -1,4 +1,4 @@
-"""``onnx-passes diff``: how two models differ, whatever their names."""
+"""``onnx-passes diff``: structural differences of two models, independent of names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(before: str, after: str, text: bool, as_json: bool) -> int:
 
 
 def _show(changes: str, *, unified: bool) -> None:
-    """Print changes, in colour on a terminal that has them."""
+    """Print changes, in colour if the terminal supports it."""
     from onnx_passes.report.coloured import coloured, coloured_console, coloured_list
 
     console = coloured_console(sys.stdout) if changes else None

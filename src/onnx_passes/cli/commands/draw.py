@@ -1,4 +1,4 @@
-"""``onnx-passes draw``: a picture of a model, or of a part of it."""
+"""``onnx-passes draw``: draw a model, or a part of it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ from onnx_passes.cli.files import require_writable
 from onnx_passes.cli.options import debug_option, import_option
 
 
-@click.command("draw", short_help="Draw a model, or what is near a node.")
+@click.command("draw", short_help="Draw a model, or the neighbourhood of a node.")
 @click.argument("model")
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    help="As .svg, .png, .html, .dot, .mmd or .graphml [default: SVG, printed].",
+    help=".svg, .png, .html, .dot, .mmd or .graphml file [default: SVG, printed].",
 )
-@click.option("--around", multiple=True, metavar="NODE", help="Show what is near a node; may be repeated.")
-@click.option("--hops", type=click.IntRange(min=0), default=2, show_default=True, help="How far 'near' is.")
-@click.option("--before", metavar="FILE", help="Colour what has been added, removed and changed since this model.")
+@click.option("--around", multiple=True, metavar="NODE", help="Show the neighbourhood of a node; may be repeated.")
+@click.option("--hops", type=click.IntRange(min=0), default=2, show_default=True, help="Size of the neighbourhood.")
+@click.option("--before", metavar="FILE", help="Colour the differences from this model.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Show larger graphs as a summary, or where they changed [default: 150].",
+    help="Largest graph that is drawn in full [default: 150].",
 )
-@click.option("--all", "everything", is_flag=True, help="Show every node, however many there are.")
+@click.option("--all", "everything", is_flag=True, help="Show every node.")
 @click.option(
-    "--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", help="Colours [default: the reader's]."
+    "--theme",
+    type=click.Choice(["auto", "light", "dark"]),
+    default="auto",
+    help="Colours [default: those of the viewer].",
 )
 @import_option
 @debug_option
@@ -43,8 +46,8 @@ def command(
 ) -> None:
     """Draw MODEL, a file or '-', from top to bottom.
 
-    Constants are inside of the nodes that read them, shapes and data types stand at the wires, graphs inside of nodes
-    are drawn there. In a summary, what repeats is drawn once, with how often it does.
+    Constants are drawn inside the nodes that read them, subgraphs inside their nodes; edges are labelled with shapes
+    and data types. In a summary, repeated parts are drawn once, with their number.
     """
     if everything and limit is not None:
         raise click.UsageError("--all and --limit exclude each other.")

@@ -1,4 +1,4 @@
-"""``onnx-passes explain``: what a pass does, refuses and promises, and what a custom operator computes."""
+"""``onnx-passes explain``: what a pass rewrites, refuses and promises, and the semantics of a custom operator."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from onnx_passes.cli.options import common_options
 from onnx_passes.core.errors import UnknownPassError, did_you_mean
 from onnx_passes.core.naming import kebab
 from onnx_passes.core.registry import REGISTRY, Entry, Found
-from onnx_passes.proofs.lookup import current_certificates
-from onnx_passes.proofs.rule_certificate import RuleCertificate
+from onnx_passes.proofs.rule_certificate import RuleCertificate, current_certificates
 from onnx_passes.report.columns import reflowed, width_of
 
 if TYPE_CHECKING:
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 def command(names: tuple[str, ...], as_json: bool) -> None:
     """Explain passes, groups and custom operators.
 
-    Of a pass: what it rewrites, refuses and promises, and its options. Of an operator such as Quant: what it computes,
-    its inputs and attributes, and the domains it is found in.
+    For a pass: what it rewrites, refuses and promises, and its options. For an operator such as Quant: its semantics,
+    inputs and attributes, and its domains.
     """
     found = [thing for name in names for thing in _find(name)]
     if as_json:
@@ -39,21 +38,21 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _find(name: str) -> tuple[Found | Definition, ...]:
-    """Look among the passes first: operators take longer to load."""
+    """Look up passes first: operators take longer to load."""
     try:
         return (REGISTRY.find(name),)
     except UnknownPassError:
         from onnx_passes import operators
         from onnx_passes.ops.describe import definitions_named, operator_names
 
-        # An operator is explained with all that rooms know of it.
+        # An operator is explained with the interfaces of all packages.
         operators.interfaces()
         definitions = definitions_named(name)
         if not definitions:
             raise UnknownPassError(
                 f"there is no pass, group or operator named '{name}'",
                 hint=did_you_mean(kebab(name), [*REGISTRY.names(), *operator_names()])
-                or "'onnx-passes list' shows the passes",
+                or "'onnx-passes list' shows all names",
             ) from None
         return definitions
 
@@ -110,7 +109,7 @@ def _explain_entry(entry: Entry, found: Found) -> str:
 
 def _certificate_line(certificate: RuleCertificate) -> str:
     if not certificate.is_proved:
-        return f"  {certificate.rule}: {'stale' if certificate.stale else 'not proved'} ({certificate.lacks})"
+        return f"  {certificate.rule}: {certificate.level if certificate.void else 'not proved'} ({certificate.lacks})"
     return f"  {certificate.rule}: {certificate.level} by {certificate.method}; {certificate.domain}"
 
 

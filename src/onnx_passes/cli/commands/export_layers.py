@@ -1,4 +1,4 @@
-"""``onnx-passes export-layers``: the layers of an integer network, for a backend of one's own."""
+"""``onnx-passes export-layers``: the layers of an integer network, for a custom backend."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from onnx_passes.cli.options import running_options
 @click.option(
     "--streamline/--no-streamline",
     default=None,
-    help="Streamline first, or take the model as it is; by default if it has quantizers other than thresholds.",
+    help="Streamline first, or not [default: if it has quantizers other than thresholds].",
 )
 @running_options
 def command(model: str, output: str | None, streamline: bool | None, as_json: bool) -> None:
     """Show the layers of MODEL, a file or '-', with their types, ranges and constants, and write them with --output.
 
     network.json lists layers and tensors, arrays.npz holds weights, thresholds and ranges of channels;
-    onnx_passes.IntegerNetwork.load reads both. What computes in floats is a layer, too, and says why.
+    onnx_passes.IntegerNetwork.load reads both. Nodes that compute in floats are layers as well, with the reason.
     """
     from onnx_passes.backend.integer_network import integer_network
     from onnx_passes.report.columns import width_of

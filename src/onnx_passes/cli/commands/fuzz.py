@@ -1,4 +1,4 @@
-"""``onnx-passes fuzz``: try rules on models made from their own patterns, and all passes on random models."""
+"""``onnx-passes fuzz``: run rules on models generated from their patterns, and all passes on random models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the options say."""
+    """Options of the command."""
 
     cases: int
     seed: int
@@ -36,43 +36,43 @@ class Choices:
 
     @property
     def is_campaign(self) -> bool:
-        """Tell whether more is asked for than to try a few rules once, here."""
+        """Return whether the options ask for a campaign instead of a single run of a few rules."""
         asked = (self.seeds, self.minutes, self.scheduler)
         return self.every or self.models is not None or self.jobs != 1 or any(option is not None for option in asked)
 
 
-@click.command("fuzz", short_help="Try rules on models made from their own patterns.")
+@click.command("fuzz", short_help="Test rules on models generated from their patterns.")
 @click.argument("rules", nargs=-1, metavar="RULE…", shell_complete=pass_names)
-@click.option("--all", "every", is_flag=True, help="Try every rule that is registered.")
+@click.option("--all", "every", is_flag=True, help="Test every registered rule.")
 @click.option(
     "--models",
     type=click.Choice(["all", "float", "quantized"]),
-    help="Judge random models under random pipelines of all passes.",
+    help="Test random pipelines of all passes on random models.",
 )
 @click.option(
-    "--cases", type=click.IntRange(min=1), default=60, show_default=True, help="Models to try for each rule or family."
+    "--cases", type=click.IntRange(min=1), default=60, show_default=True, help="Models for each rule or family."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all choices.")
-@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Try all rules from so many seeds, one by one.")
-@click.option("--minutes", type=click.FloatRange(min=0), metavar="M", help="Go on from seed to seed for so long.")
-@click.option("--corpus", metavar="DIR", help="Folder of models that failed: tried first, and new ones are added.")
+@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Test all rules from N seeds.")
+@click.option("--minutes", type=click.FloatRange(min=0), metavar="M", help="Continue with further seeds for M minutes.")
+@click.option("--corpus", metavar="DIR", help="Folder of models that failed: they run first, and new ones are added.")
 @cluster_options
 @running_options
 @click.pass_context
 def command(context: click.Context, rules: tuple[str, ...], **options: object) -> int:
     """Fuzz RULE…, names of passes or groups that are made of rules, or one rule as pass/rule.
 
-    Models are generated from the pattern of each rule, run in ONNX Runtime before and after it was applied, and
-    compared. The smallest model that shows a failure is printed. Exits with 1 if anything was found, or if a rule
-    could hardly be made to match.
+    Models are generated from the pattern of each rule, run in ONNX Runtime before and after the rule, and compared. The
+    smallest model that shows a failure is printed. Exits with 1 if anything was found, or if a rule matched too few
+    models.
 
-    With --models, no rule is tried alone: random models, float or quantized, with loops, branches and functions, go
-    through random pipelines of all passes, groups and options, and are judged by ONNX Runtime and by onnx's reference
-    evaluator against what the passes promise. What is found is reduced to few nodes and passes, and blamed on a rule.
+    With --models, random models, float or quantized, with loops, branches and functions, go through random pipelines of
+    all passes, groups and options. ONNX Runtime and onnx's reference evaluator judge the results by what the passes
+    promise. Failures are reduced to few nodes and passes, and attributed to a rule.
 
-    With --seeds, --minutes, --all, --models, --jobs or --scheduler that is a campaign: rules are tried in turn,
-    failures that differ in names and values only are told once, and a table sums up. The corpus then holds each of
-    them with the command that shows it, and a journal: the same command again goes on where the last one ended.
+    --seeds, --minutes, --all, --models, --jobs and --scheduler run a campaign: all rules from one seed, then from the
+    next. Failures that differ in names and values only are one finding, and a table sums up. The corpus holds each
+    finding with the command that reproduces it, and a journal: the same command again continues the campaign.
     """
     choices = Choices(**options)  # pyright: ignore[reportArgumentType]
     if [bool(rules), choices.every, choices.models is not None].count(True) != 1:

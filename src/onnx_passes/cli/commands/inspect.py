@@ -1,4 +1,4 @@
-"""``onnx-passes inspect``: what is in a model, and what it costs."""
+"""``onnx-passes inspect``: interface, operators and cost of a model."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import click
 from onnx_passes.cli.options import parse_size, running_options
 
 
-@click.command("inspect", short_help="Show what is in a model, and what it costs.")
+@click.command("inspect", short_help="Show the content and cost of a model.")
 @click.argument("model")
 @click.option("--layers", is_flag=True, help="Show every node: shapes, MACs, parameters and bytes.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a dynamic dimension; may be repeated.")
 @click.option(
-    "--run", "run_it", is_flag=True, help="Try whether ONNX Runtime runs the model by default, on generated inputs."
+    "--run", "run_it", is_flag=True, help="Run the model in ONNX Runtime with its default options, on generated inputs."
 )
 @click.option(
-    "--time", "time_it", is_flag=True, help="Time the model in ONNX Runtime as it runs by default, one thread."
+    "--time", "time_it", is_flag=True, help="Time the model in ONNX Runtime with its default options, on one thread."
 )
-@click.option("--ranges", is_flag=True, help="Show which values tensors can hold, and channels that never change.")
+@click.option("--ranges", is_flag=True, help="Show the ranges of tensors, and channels that are stuck or unread.")
 @click.option("--range", "given", multiple=True, metavar="NAME=LOW:HIGH", help="Range or data type of an input.")
-@click.option("--data", multiple=True, metavar="FILE", help="Run on this data, and show what tensors hold.")
+@click.option("--data", multiple=True, metavar="FILE", help="Run on these data, and show statistics of tensors.")
 @running_options
 def command(
     model: str,
@@ -39,7 +39,7 @@ def command(
     Shapes are inferred on a copy. Amounts that depend on dynamic dimensions are formulas, unless --dim gives numbers.
     Bodies of If, Loop and Scan count once each.
 
-    A channel is stuck if it holds one value whatever comes in, and unread if it meets only weights that are zero:
+    A channel is stuck if it has the same value for all inputs, and unread if it is multiplied by zero weights only:
     prune-channels removes both. --data takes .npy, .npz and .pb files; statistics of channels are in --json.
     """
     from onnx_passes.analysis.ranges.text import parse_inputs

@@ -1,4 +1,4 @@
-"""``onnx-passes list``: what there is."""
+"""``onnx-passes list``: list passes, groups, operators and certificates."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from onnx_passes.report.columns import Column, table_lines, width_of
     type=click.Choice(["analysis", "annotation", "transformation", "sequence", "operator"]),
     help="Only this kind.",
 )
-@click.option("--evidence", is_flag=True, help="What is proved of each law and rule, for what, and how.")
+@click.option("--evidence", is_flag=True, help="List laws and rules with their certificates.")
 @common_options
 def command(words: tuple[str, ...], tag: str | None, kind: str | None, evidence: bool, as_json: bool) -> None:
     """List passes and groups, optionally only those whose name or summary contains all WORDS.
 
-    With ``--kind operator`` the operators of quantized networks, and those that plug-ins bring. With ``--evidence`` the
-    laws and rules that passes are made of, each with its certificate, and how many of them are proved.
+    ``--kind operator`` lists the operators of quantized networks, including those of plug-ins. ``--evidence`` lists the
+    laws and rules of passes, each with its certificate, and how many of them are proved.
     """
     if evidence:
         _list_evidence(words, as_json=as_json)
@@ -41,7 +41,7 @@ def command(words: tuple[str, ...], tag: str | None, kind: str | None, evidence:
         click.echo(json.dumps([entry.to_json() for entry in entries], indent=2))
         return
     if not entries and not groups:
-        click.echo("no pass fits", err=True)
+        click.echo("no pass matches", err=True)
         return
     rows = [[entry.name, entry.kind, entry.summary] for entry in entries]
     rows += [[name, "group", ", ".join(member.name for member in members)] for name, members in groups.items()]
@@ -75,8 +75,8 @@ def _list_evidence(words: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _list_operators(words: tuple[str, ...], *, as_json: bool) -> None:
-    """List the operators that have a definition: those of quantized networks, and what plug-ins bring."""
-    from onnx_passes.ops.collection import definitions
+    """List the operators that have a definition, including those of plug-ins."""
+    from onnx_passes.ops.definition import definitions
     from onnx_passes.ops.describe import to_json
 
     found = [to_json(definition) for definition in definitions()]

@@ -205,12 +205,12 @@ _TESTS = {
 @click.command("new", short_help="Write the scaffold of a pass and its test.")
 @click.argument("name")
 @click.option("--kind", type=click.Choice(list(_PASSES)), default="rule", show_default=True, help="Kind of pass.")
-@click.option("-d", "--directory", default=".", metavar="DIR", help="Where the files go [default: here].")
+@click.option("-d", "--directory", default=".", metavar="DIR", help="Folder for the files [default: the current one].")
 def command(name: str, kind: str, directory: str) -> None:
     """Write a pass called NAME (as in RemoveOnes or remove-ones) and a test for it, both ready to run."""
     text = kebab(name)
     if re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", text) is None:
-        raise UsageError(f"'{name}' is no name for a pass", hint="use letters and digits, as in RemoveOnes")
+        raise UsageError(f"'{name}' is not a valid name of a pass", hint="use letters and digits, as in RemoveOnes")
     words = text.split("-")
     class_name = "".join(word.capitalize() for word in words) if "-" in name or name.islower() else name
     fields = {"name": class_name, "text": text, "file": "_".join(words), "title": " ".join(words).capitalize()}
@@ -222,7 +222,7 @@ def command(name: str, kind: str, directory: str) -> None:
     }
     for path in files:
         if path.exists():
-            raise UsageError("is already there", where=str(path), hint="choose another name or directory")
+            raise UsageError("already exists", where=str(path), hint="choose another name or directory")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():

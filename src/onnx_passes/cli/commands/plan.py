@@ -1,4 +1,4 @@
-"""``onnx-passes plan``: which passes would run, and why each of them."""
+"""``onnx-passes plan``: the passes that would run, and the reason for each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from onnx_passes.cli.options import common_options, config_option
 @interface_options
 @common_options
 def command(words: tuple[str, ...], config_file: str | None, as_json: bool) -> None:
-    """Show the plan for a pipeline: every pass in order, with the reason why it is there.
+    """Show the plan for a pipeline: every pass in order, with the reason why it runs.
 
-    A MODEL before the passes is loaded, so that what would fail there fails here.
+    A MODEL before the passes is loaded, so that errors of loading are found, too.
     """
     from onnx_passes.cli.settings import settings
 

@@ -1,4 +1,4 @@
-"""``onnx-passes prove``: prove laws and rules, and say what stands in the way."""
+"""``onnx-passes prove``: prove laws and rules, and show why a proof fails."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @click.command("prove", short_help="Prove laws and rules for all inputs.")
 @click.argument("rules", nargs=-1, metavar="RULE…", shell_complete=pass_names)
-@click.option("--all", "every", is_flag=True, help="Prove every rule that is registered.")
-@click.option("--open", "only_open", is_flag=True, help="Leave out rules whose certificate is current.")
-@click.option("--write", is_flag=True, help="Write the certificates that runs look up; for the collection itself.")
-@click.option("-j", "--jobs", type=click.IntRange(min=0), default=1, help="Passes to prove at once; 0: all processors.")
+@click.option("--all", "every", is_flag=True, help="Prove every registered rule.")
+@click.option("--open", "only_open", is_flag=True, help="Skip rules with a proof of their current source.")
+@click.option("--stale", "only_stale", is_flag=True, help="Skip rules with a certificate of their current source.")
+@click.option("--write", is_flag=True, help="Write the certificates of the collection.")
+@click.option("-j", "--jobs", type=click.IntRange(min=0), default=1, help="Concurrent processes [0: all processors].")
 @common_options
 @click.pass_context
 def command(
@@ -30,16 +31,17 @@ def command(
     rules: tuple[str, ...],
     every: bool,
     only_open: bool,
+    only_stale: bool,
     write: bool,
     jobs: int,
     as_json: bool,
 ) -> int:
     """Prove RULE…, names of passes or groups that are made of rules, or one rule as pass/rule.
 
-    For each rule small models are made that it rewrites: of all ranks up to four, sizes, types, attributes and
-    constants that it takes. Of each it is proved that the model computes the same before and after for all inputs: bit
-    by bit where its pass promises equality, over the reals where it promises a tolerance. What stands in the way is
-    printed with the model that shows it. Exits with 1 if any rule is not proved.
+    For each rule, small models that it rewrites are generated, with all ranks up to four, and the sizes, types,
+    attributes and constants that it accepts. For each model it is proved that the rewrite keeps the results for all
+    inputs: bit by bit if its pass promises equality, over the reals if it promises a tolerance. If that fails, the
+    reason is printed with the model. Exits with 1 if any rule is not proved.
     """
     if bool(rules) == every:
         raise click.UsageError("Give RULE… or --all.")
@@ -65,7 +67,8 @@ def command(
                 _show_failure(verdict)
 
     jobs = jobs or os.cpu_count() or 1
-    certify.certify_all(passes, wanted, done, only_open=only_open, jobs=jobs, imports=imported(context))
+    anew = "stale" if only_stale else "open" if only_open else "all"
+    certify.certify_all(passes, wanted, done, anew=anew, jobs=jobs, imports=imported(context))
     proved = sum(certificate.is_proved for _, certificate in found)
     if as_json:
         click.echo(json.dumps([{"rule": name, **each.to_json()} for name, each in found], indent=2, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""``onnx-passes reduce``: the least of a model that still fails."""
+"""``onnx-passes reduce``: reduce a model to the smallest one that still fails."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from onnx_passes.cli.options import config_option, running_options
 from onnx_passes.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from onnx_passes.check.blame.reproducer import Reproducer
+    from onnx_passes.check.verification import Limits
     from onnx_passes.cli.settings import Settings
     from onnx_passes.core.plan import Plan
     from onnx_passes.debug.reduce.reducer import Reduction
-    from onnx_passes.verify.blame.reproducer import Reproducer
-    from onnx_passes.verify.verification import Limits
 
 
 @click.command("reduce", short_help="Make a failing model as small as possible.")
@@ -27,13 +27,18 @@ if TYPE_CHECKING:
 @click.option("--inputs", multiple=True, metavar="FILE", help="Inputs to run on (.npy, .npz, .pb); may be repeated.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
 @click.option(
-    "--tolerance", metavar="ATOL[,RTOL]", help="How far results may be from the original [default: 1e-5,1e-4]."
+    "--tolerance", metavar="ATOL[,RTOL]", help="Largest difference of results from the original [default: 1e-5,1e-4]."
 )
-@click.option("--command", "shell", metavar="CMD", help="What fails: a command, with {} for the model file.")
+@click.option("--command", "shell", metavar="CMD", help="Command that fails on the model file {}.")
 @click.option(
-    "-o", "--output", default="onnx-passes-reduced", metavar="FILE|DIR", show_default=True, help="Where it is kept."
+    "-o",
+    "--output",
+    default="onnx-passes-reduced",
+    metavar="FILE|DIR",
+    show_default=True,
+    help="Folder for the result.",
 )
-@click.option("--most-seconds", type=click.FloatRange(min=0), default=300, show_default=True, help="When to stop.")
+@click.option("--most-seconds", type=click.FloatRange(min=0), default=300, show_default=True, help="Time limit.")
 @running_options
 def command(
     model: str,
@@ -47,17 +52,17 @@ def command(
     most_seconds: float,
     as_json: bool,
 ) -> int:
-    """Reduce MODEL to the fewest nodes and the simplest data on which PASS… still fail the same way.
+    """Reduce MODEL to the fewest nodes and the simplest data on which PASS… still fail in the same way.
 
-    MODEL is a model file or a folder in which a failure is kept. What is left goes to standard output as ONNX text,
-    and with its inputs into a folder that 'repro run' takes.
+    MODEL is a model file or the folder of a reproducer. The reduced model goes to standard output as ONNX text, and
+    with its inputs into a folder for 'repro run'.
     """
+    from onnx_passes.check.blame.reproducer import read_reproducer
     from onnx_passes.cli.settings import settings
     from onnx_passes.debug.reduce.interesting import fails_by_command, usable_samples
     from onnx_passes.debug.reduce.reducer import reduce as reduce_model
     from onnx_passes.debug.reduce.task import reduce
     from onnx_passes.graph.load import load
-    from onnx_passes.verify.blame.reproducer import read_reproducer
 
     chosen = settings(config_file, passes)
     _refuse_unclear(shell, chosen, model)
@@ -86,7 +91,7 @@ def _refuse_unclear(shell: str | None, chosen: Settings, model: str) -> None:
     if shell is not None and chosen.pipeline:
         raise click.UsageError("Give passes or --command, not both.")
     if shell is None and not chosen.pipeline and not Path(model).is_dir():
-        raise click.UsageError("Nothing to run: give passes, --command, or a folder in which a failure is kept.")
+        raise click.UsageError("Nothing to run: give passes, --command, or the folder of a reproducer.")
 
 
 def _refuse_unwritable(output: str) -> None:
@@ -119,9 +124,9 @@ def _planned(chosen: Settings, kept: Reproducer | None) -> Plan:
 def _keep(
     output: str, reduction: Reduction, report: dict[str, Any], kept: Reproducer | None, seed: int, limits: Limits
 ) -> Path:
+    from onnx_passes.check.blame.reproducer import sources, write_reproducer
     from onnx_passes.graph.load import FORMATS
     from onnx_passes.graph.save import save
-    from onnx_passes.verify.blame.reproducer import sources, write_reproducer
 
     place = Path(output)
     if place.suffix in FORMATS:

@@ -1,4 +1,4 @@
-"""``onnx-passes repro``: failures that were kept in a folder."""
+"""``onnx-passes repro``: run reproducers of failures."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from onnx_passes.cli.options import running_options
 from onnx_passes.core.errors import ExitCode
 
 
-@click.group("repro", short_help="Repeat a failure that was kept in a folder.")
+@click.group("repro", short_help="Run the reproducer of a failure again.")
 def command() -> None:
-    """Work with the folders in which failures are kept."""
+    """Work with the folders of reproducers."""
 
 
 @command.command("run", short_help="Run it again.")
 @click.argument("folder")
 @running_options
 def run(folder: str, as_json: bool) -> int:
-    """Run the failure in FOLDER again, and say whether it still occurs.
+    """Run the reproducer in FOLDER, and report whether the failure still occurs.
 
     Exits with 1 and the report if it does, with 0 if it does not.
     """

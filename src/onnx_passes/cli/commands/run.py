@@ -1,4 +1,4 @@
-"""``onnx-passes run``: apply passes to a model; also what runs when no command is named."""
+"""``onnx-passes run``: apply passes to a model; the default if no command is named."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from pathlib import Path
 
 import click
 
-from onnx_passes.cli.batch import refuse_for_several, run_batch
 from onnx_passes.cli.choices import Choices, checking_options
 from onnx_passes.cli.clusters import at_once, cluster_asked, cluster_for_models, cluster_options
 from onnx_passes.cli.complete import models_and_passes
 from onnx_passes.cli.execution import Done, execute
 from onnx_passes.cli.files import require_writable, write_text
 from onnx_passes.cli.interface import interface_options
-from onnx_passes.cli.jobs import jobs_of
 from onnx_passes.cli.options import config_option, running_options
 from onnx_passes.cli.settings import settings
 from onnx_passes.cli.words import Words, names_folder, require_first, sort_words
-from onnx_passes.cli.work import Request
 from onnx_passes.core.errors import ExitCode, UsageError
 
 
@@ -30,13 +27,13 @@ from onnx_passes.core.errors import ExitCode, UsageError
     "-o",
     "--output",
     metavar="FILE",
-    help="Where the model goes, or the folder for several; without it, to standard output as text.",
+    help="File for the result, or folder for several [default: standard output, as text].",
 )
 @cluster_options
 @click.option("--record", metavar="FILE", help="Write the record of the run (JSON) to a file.")
-@click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; as .json, its data.")
-@click.option("--trace", metavar="FILE", help="Write when what was done, for Perfetto or Chrome (JSON).")
-@click.option("-s", "--state", metavar="FILE", help="State of version 0.4, which is not needed: never read or written.")
+@click.option("--report", metavar="FILE", help="Write a page that shows every rewrite; a .json file has its data.")
+@click.option("--trace", metavar="FILE", help="Write a timeline for Perfetto or Chrome (JSON).")
+@click.option("-s", "--state", metavar="FILE", help="State file of version 0.4: ignored.")
 @click.option("--in-place", is_flag=True, help="Write the result over the input file.")
 @click.option(
     "--external/--no-external", default=None, help="Keep weights in a file of their own [default: as in the input]."
@@ -44,24 +41,26 @@ from onnx_passes.core.errors import ExitCode, UsageError
 @click.option("--share-data", is_flag=True, help="Leave weights in the data file of the input, which must stay there.")
 @click.option("--print-changed", is_flag=True, help="Show the difference that every pass made.")
 @click.option("--keep-intermediates", metavar="DIR", help="Save the model after every pass that changed it.")
-@click.option("--time", is_flag=True, help="Show what every rule tried, applied and cost.")
-@click.option("--evidence", is_flag=True, help="Show what is proved of every rewrite, and from which facts.")
-@click.option("--measure", is_flag=True, help="Time the model in ONNX Runtime as it runs by default, before and after.")
+@click.option("--time", is_flag=True, help="Show how often every rule was tried and applied, and its cost.")
+@click.option("--evidence", is_flag=True, help="Show the evidence of every rewrite, and the facts that it uses.")
+@click.option(
+    "--measure", is_flag=True, help="Time the model in ONNX Runtime with its default options, before and after."
+)
 @checking_options
 @click.option(
     "--dump", metavar="DIR", help="Save all values of the first sample after every pass that changed the model."
 )
-@click.option("--dump-limit", metavar="SIZE", help="How much --dump may save in all [default: 1GiB].")
+@click.option("--dump-limit", metavar="SIZE", help="Total size of --dump [default: 1GiB].")
 @click.option("-q", "--quiet", is_flag=True, help="Show errors only.")
 @running_options
 def command(words: tuple[str, ...], config_file: str | None, **options: object) -> int:
-    """Apply passes to MODEL, a file or '-' for standard input; or to several, files and folders of .onnx.
+    """Apply passes to MODEL, a file or '-' for standard input, or to several files and folders of .onnx.
 
     PASS… is a pipeline: names of passes and groups, as words or as text such as
     'cleanup, fixpoint{max=20}(algebraic, reorder)'. Without passes the model is loaded and written again.
 
-    Passes may also come first, and then the output last, as in 'onnx-passes simplify in.onnx out.onnx'. A word that
-    names a pass is a pass; a file of that name is written as './simplify'.
+    Passes may also come first, and then the output last, as in 'onnx-passes simplify in.onnx out.onnx'. Names of passes
+    take precedence over files: write './simplify' for a file of that name.
     """
     if not words:
         raise click.UsageError("Missing argument 'MODEL'.", click.get_current_context())
@@ -76,15 +75,19 @@ def _run(words: Words, config_file: str | None, choices: Choices) -> int:
     require_first(words.models[0], COMMANDS)
     output = choices.output or words.output
     if choices.in_place and (output is not None or "-" in words.models):
-        raise click.UsageError("--in-place goes with an input file and without --output.")
+        raise click.UsageError("--in-place needs an input file, and excludes --output.")
     is_folder = any(Path(model).is_dir() for model in words.models) or (output is not None and names_folder(output))
     if len(words.models) == 1 and not is_folder:
         return _run_one(words.models[0], output, words.passes, config_file, choices)
     if output is None and not choices.in_place:
         raise UsageError(
-            "several models need a folder to go to",
+            "several models need a folder for their results",
             hint="name it with -o, or write 'onnx-passes simplify in.onnx out.onnx' for one",
         )
+    from onnx_passes.cli.batch import refuse_for_several, run_batch
+    from onnx_passes.cli.jobs import jobs_of
+    from onnx_passes.cli.work import Request
+
     refuse_for_several(record=choices.record, report=choices.report, trace=choices.trace)
     jobs = jobs_of(words.models, output)
     settings(config_file, words.passes, quiet=choices.quiet).plan()
@@ -98,9 +101,9 @@ def _run_one(
 ) -> int:
     target = source if choices.in_place else output or "-"
     if choices.share_data and (target == "-" or choices.external is not None):
-        raise click.UsageError("--share-data goes with --output or --in-place and without --external.")
+        raise click.UsageError("--share-data needs --output or --in-place, and excludes --external.")
     if not choices.in_place and "-" not in (target, source) and _is_same_file(Path(target), Path(source)):
-        raise UsageError("this is the input file", where=target, hint="use --in-place to overwrite it")
+        raise UsageError("the output is the input file", where=target, hint="use --in-place to overwrite it")
     for beside in (choices.record, choices.report, choices.trace):
         _refuse_same_as_model(beside, (source, target))
     _ignore_state(choices)
@@ -115,12 +118,12 @@ def _run_one(
 
 
 def _ignore_state(choices: Choices) -> None:
-    """Say that a state is of no use here; version 0.4 kept it as a pickle, which could run anything."""
+    """Note that a state is ignored; version 0.4 stored it as a pickle, which could run any code."""
     if choices.state is None:
         return
     if not Path(choices.state).exists():
         raise UsageError(
-            "there is no such state", where=choices.state, hint="the record of a run is written by --record FILE"
+            "the state file does not exist", where=choices.state, hint="the record of a run is written by --record FILE"
         )
     if not choices.quiet:
         click.echo(
@@ -130,7 +133,9 @@ def _ignore_state(choices: Choices) -> None:
 
 def _refuse_same_as_model(file: str | None, models: tuple[str, ...]) -> None:
     if file is not None and any(Path(file).resolve() == Path(model).resolve() for model in models):
-        raise UsageError("this is the model", where=file, hint="give the record or report a file of its own")
+        raise UsageError(
+            "this file would overwrite the model", where=file, hint="give the record or report a file of its own"
+        )
 
 
 def _is_same_file(a: Path, b: Path) -> bool:
@@ -141,7 +146,7 @@ def _report(done: Done, source: str, choices: Choices) -> None:
     record = done.result.record
     name = "standard input" if source == "-" else Path(source).name
     if warning := done.summary.warning(name):
-        # Also with --quiet: a result that nothing has checked must not look like one that is right.
+        # Also with --quiet: an unverified result must not look like a verified one.
         click.echo(warning, err=True)
     if choices.record is not None:
         write_text(choices.record, json.dumps(record.to_json(), indent=2, default=str) + "\n")

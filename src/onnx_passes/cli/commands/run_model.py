@@ -1,4 +1,4 @@
-"""``onnx-passes run-model``: what a model computes."""
+"""``onnx-passes run-model``: run a model and show its outputs."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _HEADER = ("output", "type", "shape", "min", "mean", "max")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
 @running_options
 def command(model: str, inputs: tuple[str, ...], output: str | None, seed: int, as_json: bool) -> None:
-    """Run MODEL, a file or '-', with all operators of quantized networks, and show what comes out.
+    """Run MODEL, a file or '-', with all operators of quantized networks, and show its outputs.
 
-    Without --inputs one sample is generated. If the inputs hold several samples, the outputs have one leading
-    dimension more, of the samples.
+    Without --inputs one sample is generated. If the inputs hold several samples, the outputs have an additional leading
+    dimension for them.
     """
     from onnx_passes.api import run_model
 
     if output is not None and not output.endswith(".npz"):
-        raise UsageError("outputs are written as .npz", where=output, hint=f"write --output {output}.npz")
+        raise UsageError("outputs can only be written as .npz", where=output, hint=f"write --output {output}.npz")
     results = run_model(model, inputs, seed=seed)
     if output is not None:
         from onnx_passes.verify.samples.numpy_files import write_numpy
@@ -52,7 +52,7 @@ def command(model: str, inputs: tuple[str, ...], output: str | None, seed: int, 
 
 
 def _row(name: str, array: np.ndarray) -> tuple[Any, ...]:
-    """Describe an output: name, type, shape and, where there are any, what its numbers are."""
+    """Describe an output: name, type, shape and, if it is numeric, statistics."""
     import numpy as np
 
     shape = list(array.shape)

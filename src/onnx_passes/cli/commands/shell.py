@@ -14,19 +14,19 @@ from onnx_passes.cli.options import debug_option, import_option
 @click.argument("model")
 @click.option("--inputs", multiple=True, metavar="FILE", help="Data to verify on (.npy, .npz, .pb); may be repeated.")
 @click.option("--verify", type=click.Choice(["each", "off"]), default="each", help="When to verify [default: each].")
-@click.option("--plain", is_flag=True, help="Use the prompt of Python even where IPython is installed.")
+@click.option("--plain", is_flag=True, help="Use the Python prompt even if IPython is installed.")
 @import_option
 @limit_options
 @debug_option
 def command(model: str, inputs: tuple[str, ...], verify: str, plain: bool) -> int:
-    r"""Open MODEL at a prompt: apply passes, go back, look at what they did; every step is verified.
+    r"""Open MODEL at a prompt: apply passes, undo them, inspect the results; every step is verified.
 
     \b
     apply simplify          undo          diff            save out.onnx
     matches fuse-batchnorm  steps         why conv1       help
 
-    The session is 's', and all of Python works: s.apply("simplify"). The prompt is that of IPython where it is
-    installed. Commands that come from a pipe or a file are carried out one by one; the first error ends them.
+    The session is 's', and any Python works: s.apply("simplify"). The prompt is that of IPython if it is installed.
+    Commands from a pipe or a file are run one by one; the first error ends them.
     """
     from onnx_passes.cli.console import Shell, read, talk
     from onnx_passes.session.session import open as open_session

@@ -1,4 +1,4 @@
-"""``onnx-passes verify``: whether two models compute the same."""
+"""``onnx-passes verify``: compare the results of two models."""
 
 from __future__ import annotations
 
@@ -15,23 +15,29 @@ from onnx_passes.core.errors import ExitCode
 @click.argument("after")
 @click.option("--inputs", multiple=True, metavar="FILE", help="Inputs to run on (.npy, .npz, .pb); may be repeated.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of generated inputs.")
-@click.option("--tolerance", metavar="ATOL[,RTOL]", help="Accept differences up to this [default: none at all].")
+@click.option("--tolerance", metavar="ATOL[,RTOL]", help="Accept differences up to this [default: 0].")
 @running_options
 def command(before: str, after: str, inputs: tuple[str, ...], seed: int, tolerance: str | None, as_json: bool) -> int:
-    """Run BEFORE and AFTER on the same data; compare outputs and all values that both have by name.
+    """Run BEFORE and AFTER on the same data; compare the interface, outputs, and all values of the same name.
 
-    Results must be equal bit by bit, unless a tolerance is given. Exits with 1 if they are not.
+    Results must be bit-equal, also for NaN, infinities and in branches that no sample takes, unless a tolerance is
+    given. Exits with 1 if they differ, and with 5 if BEFORE does not run.
     """
+    from onnx_passes.check.settings import Settings
+    from onnx_passes.check.verdict import check
     from onnx_passes.cli.checks import parse_tolerance
+    from onnx_passes.core.claims import Claim
+    from onnx_passes.core.evidence import UNVERIFIED
     from onnx_passes.graph.load import load
-    from onnx_passes.verify.comparison.promise import Limits
-    from onnx_passes.verify.equivalence import compare_models
+    from onnx_passes.verify.comparison.promise import DEFAULT, Limits
 
-    limits = parse_tolerance(tolerance, Limits(0.0, 0.0))
-    comparison = compare_models(load(before), load(after), inputs=inputs, seed=seed)
-    same = comparison.verdict_within(limits) != "different"
+    limits = DEFAULT if tolerance is None else parse_tolerance(tolerance, Limits(0.0, 0.0))
+    claim = Claim("equality" if tolerance is None else "tolerance")
+    verdict = check(claim, load(before), load(after), Settings(inputs=inputs, seed=seed, limits=limits))
     if as_json:
-        click.echo(json.dumps({"same": same, **comparison.to_json()}, indent=2))
+        click.echo(json.dumps({"same": verdict.holds, **verdict.to_json()}, indent=2))
     else:
-        click.echo(comparison.to_text(limits))
-    return ExitCode.OK if same else ExitCode.VERIFICATION
+        click.echo(verdict.to_text())
+    if verdict.level == UNVERIFIED:
+        return ExitCode.UNVERIFIED
+    return ExitCode.OK if verdict.holds else ExitCode.VERIFICATION

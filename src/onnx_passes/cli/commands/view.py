@@ -1,4 +1,4 @@
-"""``onnx-passes view``: a model in Netron, where that is installed."""
+"""``onnx-passes view``: open a model in Netron, if it is installed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from onnx_passes.core.errors import UsageError
 @click.command("view", short_help="Open a model in Netron.")
 @click.argument("model")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Port of the page [default: Netron's own].")
-@click.option("--no-browser", is_flag=True, help="Serve the page, and leave the browser alone.")
+@click.option("--no-browser", is_flag=True, help="Serve the page without opening a browser.")
 @debug_option
 def command(model: str, port: int | None, no_browser: bool) -> None:
-    """Open MODEL, a file or '-', in Netron, until Ctrl-C ends it.
+    """Open MODEL, a file or '-', in Netron, until Ctrl-C.
 
-    Needs the package netron: pip install 'onnx-passes[view]'. Without it, 'draw' makes a picture and 'report' a page.
+    Needs the package netron: pip install 'onnx-passes[view]'. Without it, use 'draw' or 'report'.
     """
     netron = _netron()
     with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
@@ -33,22 +33,22 @@ def command(model: str, port: int | None, no_browser: bool) -> None:
             with contextlib.suppress(KeyboardInterrupt):
                 netron.wait()
         finally:
-            # Its thread would keep a process alive that was told to end.
+            # Otherwise its thread would keep the process alive after a signal to end.
             netron.stop(address)
 
 
 def _netron() -> Any:
     if importlib.util.find_spec("netron") is None:
         raise UsageError(
-            "this needs the package netron",
-            hint="pip install 'onnx-passes[view]', or see 'onnx-passes draw' for pictures and "
+            "'view' needs the package netron",
+            hint="pip install 'onnx-passes[view]', or see 'onnx-passes draw' for drawings and "
             "'onnx-passes report' for differences",
         )
     return importlib.import_module("netron")
 
 
 def _binary(source: str, folder: Path) -> Path:
-    """Return a file that Netron reads: what is damaged is refused here, text and pipes are written as a model."""
+    """Return a file that Netron can read: refuse damaged models, and write text and pipes as a model."""
     from onnx_passes.graph.load import load
     from onnx_passes.graph.origin import origin
     from onnx_passes.graph.save import save

@@ -12,7 +12,7 @@ from onnx_passes.cli.files import require_writable
 from onnx_passes.core.errors import UsageError
 
 _EPILOG = """\b
-All options of 'run' are taken:
+Accepts all options of 'run':
   onnx-passes watch model.onnx -c cfg.yaml --report out.html
   onnx-passes watch model.onnx --import my_passes.py my-pass, cleanup"""
 
@@ -27,14 +27,13 @@ All options of 'run' are taken:
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port of the page [default: a free one]."
 )
-@click.option("--no-browser", is_flag=True, help="Serve the page, and leave the browser alone.")
+@click.option("--no-browser", is_flag=True, help="Serve the page without opening a browser.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="MODEL [PASS]… [OPTIONS OF RUN]")
 def command(report: str | None, port: int, no_browser: bool, arguments: tuple[str, ...]) -> None:
-    """Run passes on MODEL, show the report in the browser, and do so again after every change, until Ctrl-C.
+    """Run passes on MODEL, show the report in the browser, and repeat this after every change, until Ctrl-C.
 
-    Watched are the model, the configuration, and the files that register passes. A run that is under way when they
-    change is started anew. What fails is shown, and the watch goes on. The page keeps its place: it is served by
-    this machine, to itself alone.
+    The model, the configuration and the files that register passes are watched. A change during a run restarts it.
+    Failures are shown on the page, and watching continues. The page is served to this machine only.
     """
     from onnx_passes.cli.watching.files import understood
     from onnx_passes.cli.watching.loop import watch
@@ -48,7 +47,7 @@ def command(report: str | None, port: int, no_browser: bool, arguments: tuple[st
             server = ReportServer(page, port)
         except OSError as error:
             raise UsageError(
-                f"port {port} cannot be used: {error.strerror or error}", hint="leave --port out, for a free one"
+                f"port {port} cannot be used: {error.strerror or error}", hint="without --port a free one is chosen"
             ) from error
         try:
             click.echo(f"watch: {server.url}, until Ctrl-C", err=True)

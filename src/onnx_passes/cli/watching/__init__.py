@@ -1,1 +1,1 @@
-"""Runs that are repeated when their files change, and the page that shows the last one."""
+"""Runs that are repeated when their files change, and the page of the last one."""

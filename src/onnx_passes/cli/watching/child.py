@@ -1,4 +1,4 @@
-"""One run of a watch, in a process of its own: it imports passes as they are now, whatever they were before."""
+"""Run of a watch in a process of its own, which imports the current version of passes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODULE = "onnx_passes.cli.watching.child"
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: its exit code, what it said if it failed, and the files of passes and data that it read."""
+    """Result of a run: exit code, error message, and the files of passes and data that it read."""
 
     code: int
     error: str = ""
@@ -28,7 +28,7 @@ class Outcome:
 
 
 class Run:
-    """A run that has been started; it hears nothing of Ctrl-C, which is meant for the watch."""
+    """Running process of a watch; it ignores Ctrl-C, which ends the watch."""
 
     def __init__(self, arguments: Sequence[str], note: Path) -> None:
         self._note = note
@@ -37,7 +37,7 @@ class Run:
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
 
     def is_over(self, within: float) -> bool:
-        """Tell whether the run has ended, and wait for that for a while."""
+        """Wait for a while, and return whether the run has ended."""
         try:
             self._process.wait(within)
         except subprocess.TimeoutExpired:
@@ -45,16 +45,16 @@ class Run:
         return True
 
     def outcome(self) -> Outcome:
-        """Return how the run ended; one that crashed tells nothing itself."""
+        """Return the outcome of the run; one that crashed has written none."""
         code = self._process.wait()
         try:
             told = json.loads(self._note.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return Outcome(code, f"the run ended without a word, with exit code {code}")
+            return Outcome(code, f"the run ended without a result, with exit code {code}")
         return Outcome(told["code"], told["error"], tuple(map(Path, told["files"])))
 
     def stop(self) -> None:
-        """End the run, cleanly if it lets us."""
+        """End the run, gracefully if possible."""
         self._process.terminate()
         try:
             self._process.wait(5)
@@ -64,7 +64,7 @@ class Run:
 
 
 def main() -> int:
-    """Run a command line, and note how it went."""
+    """Run a command line, and write its outcome."""
     from onnx_passes.cli.main import run_command_line
 
     note, *arguments = sys.argv[1:]
@@ -82,7 +82,7 @@ def _end_quietly(number: int, frame: object) -> None:
 
 
 def _own_files() -> Iterator[str]:
-    """List the modules that are somebody's work in progress: those that were not installed."""
+    """List the imported modules outside of installed packages: the code that is being edited."""
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)

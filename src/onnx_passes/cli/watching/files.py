@@ -1,4 +1,4 @@
-"""Which files a run depends on, and when they have changed."""
+"""Files that a run depends on, and their changes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from onnx_passes.core.config import read_config
 from onnx_passes.core.errors import UsageError
 
 State = tuple[int, int, int]
-"""Time of the last change, size, and the file itself: editors put a new one in the place of the old."""
+"""Time of the last change, size, and inode: editors replace a file by a new one."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command line of ``run``, as far as a watch has to understand it."""
+    """Command line of ``run``, parsed as far as a watch needs it."""
 
     model: Path
     config: Path | None
@@ -29,7 +29,7 @@ class Command:
     output: str | None
 
     def files(self) -> dict[Path, None]:
-        """Return the files that the command line names: model with its weights, configuration, passes and data."""
+        """Return the files on the command line: model with its weights, configuration, passes and data."""
         names = (self.model, *_weights(self.model), *filter(_is_file, self.imports), *self.data)
         found = dict.fromkeys(map(Path, names))
         if self.config is not None:
@@ -39,10 +39,10 @@ class Command:
 
 
 def understood(arguments: Sequence[str]) -> Command:
-    """Read a command line of ``run`` without acting on it: its modules are imported by the run alone."""
+    """Parse a command line of ``run`` without side effects: only the run itself imports modules."""
     from onnx_passes.cli.commands.run import command
 
-    # A parser alone: options that are processed act, as --import does. What it does not know no change of a file mends.
+    # Only parse: processing options has side effects, as --import has. Unknown options stay errors.
     parser = command.make_parser(click.Context(command, info_name="onnx-passes run"))
     given, _, _ = parser.parse_args(list(arguments))
     words = given.get("words")
@@ -51,13 +51,15 @@ def understood(arguments: Sequence[str]) -> Command:
     found = sort_words(cast("Sequence[str]", words), has_output=bool(given.get("output")))
     model = found.models[0]
     if len(found.models) > 1:
-        raise UsageError("one model is watched", hint="name one")
+        raise UsageError("only one model can be watched", hint="name one model")
     if model == "-":
         raise UsageError("standard input cannot be watched", hint="name a file")
     if given.get("in_place"):
-        raise UsageError("a model that is written over would change forever", hint="use --output instead of --in-place")
+        raise UsageError(
+            "a model that is overwritten would change after every run", hint="use --output instead of --in-place"
+        )
     if not Path(model).is_file():
-        raise UsageError("there is no such file", where=model, hint="name a model; passes come behind it")
+        raise UsageError("there is no such file", where=model, hint="name a model before the passes")
     config = given.get("config_file")
     return Command(
         Path(model),
@@ -69,7 +71,7 @@ def understood(arguments: Sequence[str]) -> Command:
 
 
 def _weights(model: Path) -> list[Path]:
-    """List the files beside a model that exporters put its weights into."""
+    """List the external weight files next to a model."""
     names = (f"{model}.data", f"{model}_data", f"{model.with_suffix('')}.data")
     return [Path(name) for name in names if Path(name).is_file()]
 
@@ -88,7 +90,7 @@ def _is_file(name: str) -> bool:
 
 
 class Watched:
-    """Files, and how they were when they were last looked at."""
+    """Watched files, with their last known states."""
 
     def __init__(self, files: Iterable[Path], *, wait: Callable[[float], None] = time.sleep) -> None:
         self.files = list(files)
@@ -96,7 +98,7 @@ class Watched:
         self._wait = wait
 
     def changed(self, settle: float = 0.15) -> list[Path]:
-        """Return the files that are not as they were, once nobody writes to them any more; they count as seen then."""
+        """Return the files that changed since the last call, once their writes have settled."""
         states = self._look()
         if states == self.states:
             return []
@@ -111,7 +113,7 @@ class Watched:
         return changed
 
     def watch(self, files: Iterable[Path]) -> None:
-        """Watch these files instead; what has changed of them since they were last seen is still to be told."""
+        """Watch these files instead; changes since their last known states are still reported."""
         self.files = list(files)
         now = self._look()
         self.states = {file: self.states.get(file, state) for file, state in now.items()}
@@ -121,7 +123,7 @@ class Watched:
 
 
 def state_of(file: Path) -> State | None:
-    """Return what tells whether a file has changed; nothing if it is not there."""
+    """Return the state of a file that shows changes; None if it does not exist."""
     try:
         found = file.stat()
     except OSError:

@@ -16,7 +16,7 @@ _PAUSE = 0.25
 
 
 def watch(arguments: Sequence[str], page: Path, folder: Path, server: ReportServer) -> None:
-    """Repeat a run whenever its files change, until someone interrupts it; a folder holds what nobody asked to keep."""
+    """Repeat a run whenever its files change, until an interrupt; ``folder`` is for temporary results."""
     command = understood(arguments)
     output = () if command.output else ("--output", str(folder / "model.onnx"))
     whole = ("run", *arguments, *output, "--report", str(page))
@@ -27,10 +27,10 @@ def watch(arguments: Sequence[str], page: Path, folder: Path, server: ReportServ
         if outcome is None:
             continue
         files = {file.resolve(): None for file in (*understood(arguments).files(), *outcome.files)}
-        # A pass that cannot be imported is not among the files of this run, but of the one before.
+        # The file of a pass that cannot be imported is unknown to this run, but not to the one before.
         kept = watched.files if outcome.code else ()
         watched.watch({**files, **dict.fromkeys(kept)})
-        # A report that was written tells what failed itself, where it happened.
+        # A report that was written shows the failure itself.
         server.announce(outcome.error if state_of(page) == before else "")
         click.echo(f"watch: {_result(outcome)}; {len(watched.files)} files, {server.url}", err=True)
         while not (changed := watched.changed()):
@@ -39,7 +39,7 @@ def watch(arguments: Sequence[str], page: Path, folder: Path, server: ReportServ
 
 
 def _run(command: Sequence[str], note: Path, watched: Watched) -> Outcome | None:
-    """Run once; nothing is returned if a file changed before the end, and the run was stopped."""
+    """Run once; return None if a file changed during the run, which is then stopped."""
     run = Run(command, note)
     try:
         while not run.is_over(_PAUSE):

@@ -1,7 +1,7 @@
-"""The report of a watch in the browser: a page of this machine alone, which loads itself again after every run.
+"""The report of a watch in the browser: a local page, which reloads after every run.
 
-A page that was opened as a file may not ask whether that file has changed. So the report is served here, with a few
-lines of script in it; the file that is written has none.
+A page that was opened as a file may not ask whether that file has changed. So the report is served here, with a short
+script; the file that is written has none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_CONNECTIONS = "default-src 'none'"
 
 
 class ReportServer:
-    """Serves the newest report, and tells the pages that show it when there is a newer one."""
+    """Server of the latest report, which notifies open pages of a newer one."""
 
     def __init__(self, report: Path, port: int = 0) -> None:
         self.report = report
@@ -42,18 +42,18 @@ class ReportServer:
 
     @property
     def url(self) -> str:
-        """Return where the page is."""
+        """Return the address of the page."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     def announce(self, error: str = "") -> None:
-        """Let all pages load again; an error is shown over the last report."""
+        """Let all pages reload; an error is shown over the last report."""
         with self._news:
             self.error = error
             self._version += 1
             self._news.notify_all()
 
     def close(self) -> None:
-        """End."""
+        """Stop the server."""
         with self._news:
             self._closed = True
             self._news.notify_all()
@@ -61,7 +61,7 @@ class ReportServer:
         self._server.server_close()
 
     def page(self) -> str:
-        """Return the report with the lines that load it again, and with what went wrong since."""
+        """Return the report with the script that reloads it, and with the latest error."""
         version, error = self._version, self.error
         try:
             text = self.report.read_text(encoding="utf-8")
@@ -73,7 +73,7 @@ class ReportServer:
         return f"{before}{banner}{_SCRIPT % version}{tag}{after}"
 
     def wait_for_news(self, seen: int) -> int | None:
-        """Return the number of a report that is newer, or nothing if there is none for a while."""
+        """Return the number of a newer report, None if there is none for a while."""
         with self._news:
             self._news.wait_for(lambda: self._closed or self._version > seen, _HEARTBEAT)
             return self._version if self._version > seen else None
@@ -84,7 +84,7 @@ class ReportServer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 name = (self.headers.get("Host") or "").rpartition(":")[0]
-                # A page of another site must not read reports by giving this machine a name of its own.
+                # Reject other host names, lest another site read reports by DNS rebinding.
                 if name not in ("127.0.0.1", "localhost"):
                     self.send_error(403)
                 elif self.path == "/":
@@ -118,11 +118,11 @@ class ReportServer:
                     return
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Say nothing: the terminal is for runs."""
+                """Print nothing: the terminal is for runs."""
 
         return Handler
 
     @property
     def is_closed(self) -> bool:
-        """Tell whether the watch has ended."""
+        """Return whether the watch has ended."""
         return self._closed

@@ -1,8 +1,8 @@
-"""A failing case: a model, the samples it fails on, and every value that was seen while it ran."""
+"""A failing case: a model, the samples it fails on, every value that was seen while it ran, and cuts of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -10,9 +10,67 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.debug.reduce.branches import hoisted, taken_branches
+from onnx_passes.fragment.fragment import Fragment, operands
 from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.edits import detach, replace_value, subgraphs_of
+from onnx_passes.graph.names import Names
 from onnx_passes.verify.run.execute import Executor, Sample
+
+Branch = tuple[int, str]
+"""The position of an If node in its graph, and the attribute that holds a branch."""
+BRANCHES = ("then_branch", "else_branch")
+
+
+def branching(model: ir.Model) -> list[tuple[int, ir.Node]]:
+    """List the If nodes of a model's graph, with their positions."""
+    return [(at, node) for at, node in enumerate(model.graph) if (node.domain, node.op_type) == ("", "If")]
+
+
+def taken_branches(model: ir.Model, values: Mapping[str, Sequence[np.ndarray[Any, np.dtype[Any]]]]) -> list[Branch]:
+    """List the branches that every sample takes, as far as conditions are known."""
+    taken: list[Branch] = []
+    for at, node in branching(model):
+        condition = node.inputs[0]
+        seen = values.get(condition.name or "", ()) if condition is not None else ()
+        constant = condition.const_value if condition is not None else None
+        truths = {bool(array.all()) for array in seen}
+        if not truths and constant is not None:
+            truths = {bool(constant.numpy().all())}
+        if len(truths) == 1:
+            taken.append((at, BRANCHES[0] if truths.pop() else BRANCHES[1]))
+    return taken
+
+
+def hoisted(model: ir.Model, branches: Sequence[Branch]) -> None:
+    """Put branches in the place of their If nodes, keeping names where they are free."""
+    graph = model.graph
+    nodes, names = list(graph), Names.of(model.graph)
+    for at, name in branches:
+        node = nodes[at]
+        others = [node.attributes[key].as_graph() for key in BRANCHES if key != name and key in node.attributes]
+        branch = node.attributes[name].as_graph()
+        for other in others:
+            for inner in other.all_nodes():
+                detach(inner)
+        _move(graph, node, branch, names)
+
+
+def _move(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: Names) -> None:
+    outputs = list(branch.outputs)
+    branch.outputs.clear()
+    initializers = list(branch.initializers.values())
+    branch.initializers.clear()
+    for value in initializers:
+        if value.name in graph.initializers:
+            value.name = names.value(value.name or "")
+        graph.initializers.add(value)
+    inner = list(branch)
+    branch.remove(inner)
+    graph.insert_before(node, inner)
+    for old, new in zip(node.outputs, outputs, strict=True):
+        replace_value(old, new, names)
+    graph.remove(node, safe=True)
+
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Values = dict[str, tuple[Array, ...]]
@@ -35,7 +93,7 @@ class Case:
 
 
 def record(model: ir.Model, samples: Sequence[Sample], executor: Executor) -> Values | None:
-    """Run a model and keep what every value held, in the branches that were taken, too; nothing if it cannot run."""
+    """Run a model and record all its values, those of branches that are taken included; None if it cannot run."""
     values = _run(model, samples, executor)
     if values is None:
         return None
@@ -121,7 +179,7 @@ def settle_symbols(inputs: Iterable[ir.Value], values: Mapping[str, Sequence[Arr
 
 
 def refitted(case: Case, executor: Executor) -> Case | None:
-    """Run a changed model and declare the types and shapes that are seen; nothing if it does not run."""
+    """Run a changed model and declare the types and shapes that occur; None if it does not run."""
     graph = case.model.graph
     results = [value for inner in (graph, *graph.subgraphs()) for node in inner for value in node.outputs]
     declared = {value: value.shape for value in results if value.shape is not None}
@@ -138,3 +196,83 @@ def refitted(case: Case, executor: Executor) -> Case | None:
         if value.name in values:
             declare(value, values[value.name])
     return Case(case.model, case.samples, values)
+
+
+class Cutter:
+    """Cuts of one case, each by the positions of the nodes that stay.
+
+    A value that a removed node computed becomes an input of the model if it depends on inputs, else an initializer:
+    what was constant stays constant. All that removed nodes read becomes an output.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.nodes = list(case.model.graph)
+        self._readers: dict[ir.Value, list[int]] = {}
+        for position, node in enumerate(self.nodes):
+            for value in operands(node):
+                self._readers.setdefault(value, []).append(position)
+        self._varying = varying(case.model)
+
+    def keep(self, positions: Iterable[int]) -> Case | None:
+        """Keep the nodes at some positions; return None if a value that they need was not recorded."""
+        order = sorted(positions)
+        kept = set(order)
+        outputs = [value for position in order for value in self._outputs(self.nodes[position], kept)]
+        fragment = Fragment.of((self.nodes[position] for position in order), outputs)
+        return self._build(fragment) if outputs and all(map(self._is_available, fragment.inputs)) else None
+
+    def _outputs(self, node: ir.Node, kept: Collection[int]) -> list[ir.Value]:
+        """Choose what is seen of a node from outside, at least something if nothing reads it."""
+        readers = {value: self._readers.get(value, ()) for value in node.outputs}
+        chosen = [v for v in node.outputs if v.is_graph_output() or any(reader not in kept for reader in readers[v])]
+        if not chosen and not any(readers.values()):
+            chosen = [value for value in node.outputs if value.name][:1]
+        return chosen
+
+    def _is_available(self, value: ir.Value) -> bool:
+        if value.producer() is None or value.name in self.case.values:
+            return True
+        return not self.case.samples and value.type is not None
+
+    def _build(self, fragment: Fragment) -> Case:
+        case = self.case
+        recorded = {str(v.name): case.values[str(v.name)] for v in fragment.inputs if v.name in case.values}
+        fixed = {
+            value: tensor_of(recorded[str(value.name)][0], value.name)
+            for value in fragment.inputs
+            if value.producer() is not None and value not in self._varying and value.name in recorded
+        }
+        model = fragment.model(case.model, given=fixed)
+        graph = model.graph
+        for value in (*graph.inputs, *graph.outputs, *(graph.initializers[str(value.name)] for value in fixed)):
+            if value.name in case.values:
+                declare(value, case.values[str(value.name)])
+        settle_symbols(graph.inputs, recorded)
+        return Case(model, _samples(graph, case, recorded))
+
+
+def _samples(graph: ir.Graph, case: Case, recorded: dict[str, tuple[Array, ...]]) -> list[Sample]:
+    names = [value.name or "" for value in graph.inputs]
+    return [{name: recorded[name][number] for name in names if name in recorded} for number in range(len(case.samples))]
+
+
+def varying(model: ir.Model) -> set[ir.Value]:
+    """Return the values that depend on inputs or on chance, in subgraphs, too."""
+    found = set(model.graph.inputs)
+
+    def visit(graph: ir.Graph) -> None:
+        for node in graph:
+            inner = subgraphs_of(node)
+            for subgraph in inner:
+                found.update(subgraph.inputs)
+                visit(subgraph)
+            if (
+                any(value in found for value in operands(node))
+                or any(value in found for subgraph in inner for value in subgraph.outputs)
+                or node.op_type.startswith(("Random", "Bernoulli", "Multinomial", "Dropout"))
+            ):
+                found.update(node.outputs)
+
+    visit(model.graph)
+    return found

@@ -12,6 +12,11 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.check.blame.reproducer import write_samples
+from onnx_passes.check.settings import Settings
+from onnx_passes.check.verdict import check
+from onnx_passes.check.verification import Verification
+from onnx_passes.core.claims import Claim
 from onnx_passes.core.compose import PassLike
 from onnx_passes.core.errors import OnnxPassesError, PassFailedError, UsageError
 from onnx_passes.core.instruments import Instrument
@@ -20,15 +25,13 @@ from onnx_passes.core.plan import Plan, Step, plan
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.save import save
-from onnx_passes.verify.blame.reproducer import write_samples
-from onnx_passes.verify.comparison.compare import TensorStatus, compare
+from onnx_passes.verify.comparison.compare import TensorStatus
 from onnx_passes.verify.comparison.promise import DEFAULT, Limits
 from onnx_passes.verify.failure import Failure, PostconditionError
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
-from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.generate import Sampling, draw_special, generate
 from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.sources import listed
-from onnx_passes.verify.verification import Verification
 
 Fails = Callable[[ir.Model, list[Sample]], bool]
 
@@ -60,7 +63,7 @@ class Observation:
     rules: frozenset[str] = frozenset()
 
     def shows(self, symptom: Symptom) -> bool:
-        """Tell whether this is the failure that is looked for."""
+        """Return whether the failure matches a symptom."""
         found = self.symptom
         same_rule = not symptom.rule or symptom.rule in self.rules
         return found.step == symptom.step and found.kind in (symptom.kind, *symptom.others) and same_rule
@@ -69,16 +72,32 @@ class Observation:
 class ByPipeline:
     """Tells whether a pipeline fails on a model as it did the first time it was asked."""
 
-    def __init__(self, planned: Plan, limits: Limits | None, executor: Executor, symptom: Symptom | None) -> None:
+    def __init__(
+        self,
+        planned: Plan,
+        limits: Limits | None,
+        executor: Executor,
+        symptom: Symptom | None,
+        *,
+        special: bool | None = None,
+        seed: int = 0,
+    ) -> None:
         self.planned = planned
+        self.special, self.seed = special, seed
         self.limits = limits or DEFAULT
         self.executor = executor
         self.symptom = symptom
 
+    def on(self, planned: Plan, symptom: Symptom | None) -> ByPipeline:
+        """Return the predicate for another pipeline, and the symptom that was seen."""
+        return ByPipeline(planned, self.limits, self.executor, symptom, special=self.special, seed=self.seed)
+
     def observe(self, model: ir.Model, samples: Sequence[Sample]) -> Observation | None:
         """Run the pipeline on a copy, verified on the samples or, without any, on generated ones."""
         watch = _Watch()
-        verification = Verification(inputs=samples, limits=self.limits, executor=self.executor)
+        verification = Verification(
+            inputs=samples, special=self.special, seed=self.seed, limits=self.limits, executor=self.executor
+        )
         try:
             Manager([verification, watch]).run(self.planned, copy_model(model))
         except PostconditionError as error:
@@ -94,19 +113,17 @@ class ByPipeline:
         return None
 
     def _other_kinds(self, before: ir.Model, after: ir.Model | None, samples: Sequence[Sample]) -> frozenset[str]:
-        """Tell in which ways all outputs differ: which of them comes first is chance."""
+        """Return in which ways all outputs differ: which of them comes first is chance."""
+        if after is None or not samples:
+            return frozenset()
         try:
-            if after is None or not samples:
-                return frozenset()
-            old = self.executor.prepare(before)
-            new = self.executor.prepare(after, engine=old.engine)
-            results = [compare(old.run(sample), new.run(sample)) for sample in samples]
+            verdict = check(Claim("equality"), before, after, Settings(inputs=samples, executor=self.executor))
         except OnnxPassesError:
             return frozenset()
-        return frozenset(_difference(t.message()) for result in results for t in result.tensors if not t.equal)
+        return frozenset(_difference(t.message()) for result in verdict.results for t in result.tensors if not t.equal)
 
     def __call__(self, model: ir.Model, samples: list[Sample]) -> bool:
-        """Tell whether the failure is still there; the first one seen says what is looked for."""
+        """Return whether the failure is still there; the first failure sets the symptom."""
         seen = self.observe(model, samples)
         if seen is not None and self.symptom is None:
             self.symptom = seen.symptom
@@ -120,14 +137,17 @@ def fails_by_pipeline(
     options: Mapping[str, Mapping[str, object]] | None = None,
     executor: Executor | None = None,
     symptom: Symptom | None = None,
+    special: bool | None = None,
+    seed: int = 0,
 ) -> ByPipeline:
     """Return a predicate: the pipeline, verified on the samples, fails in the same pass and the same way.
 
     A wrong value stays a wrong value (and NaN, infinity, the sign of a zero stay what they are), a wrong shape a wrong
-    shape, an exception one of its type; a rule that is known to be the culprit must have been applied.
+    shape, an exception one of its type; a rule that is known to be the culprit must have been applied. ``special``
+    asks for samples of NaN, infinities and the largest numbers, drawn from the ``seed``, beside those that are given.
     """
     planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
-    return ByPipeline(planned, limits, executor or Executor(), symptom)
+    return ByPipeline(planned, limits, executor or Executor(), symptom, special=special, seed=seed)
 
 
 def fails_by_command(command: str, *, timeout: float = 60.0) -> Fails:
@@ -174,6 +194,13 @@ def usable_samples(
     return [sample for sample in samples if _takes(ready, sample)]
 
 
+def special_samples(model: ir.Model, seed: int) -> list[Sample]:
+    """Return generated samples of NaN, infinities, and the largest and smallest numbers that the model takes."""
+    ready = Executor().prepare(model)
+    drawn = draw_special(model, Sampling(seed, special=True))
+    return [sample for _, sample in drawn if _takes(ready, sample)]
+
+
 def require_running(model: ir.Model, samples: Sequence[Sample], executor: Executor) -> None:
     """Refuse samples on which the model does not run before any pass."""
     try:
@@ -212,7 +239,7 @@ class _Watch(Instrument):
 
 
 def kind_of_failure(claim: str, difference: str) -> str:
-    """Say in which way a promise was broken, from what a report says about it."""
+    """Return how a claim was violated, according to the text of a report."""
     if claim.startswith("structure"):
         return "structure"
     if difference.startswith("the model no longer runs"):

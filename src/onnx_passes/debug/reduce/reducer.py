@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -9,17 +10,58 @@ from itertools import islice
 
 import onnx_ir as ir
 
+from onnx_passes.check.blame.replay import BAD, GOOD, Mark, first_bad
 from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import UsageError
 from onnx_passes.debug.reduce import steps
 from onnx_passes.debug.reduce import values as data
-from onnx_passes.debug.reduce.case import Case, record, refitted
-from onnx_passes.debug.reduce.cut import Cutter
+from onnx_passes.debug.reduce.case import Case, Cutter, record, refitted
 from onnx_passes.debug.reduce.interesting import Fails
-from onnx_passes.debug.reduce.validity import Validity
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.verify.blame.search import BAD, GOOD, Verdict, first_bad
+from onnx_passes.graph.weightless import weightless
 from onnx_passes.verify.run.execute import Executor, Sample
+
+_HASHED = 1 << 20
+"""Cases with more bytes of data than this are not remembered: telling them apart would cost more than a test."""
+
+
+class Validity:
+    """The strictest check of onnx that a model passes, to be passed by all that is made of it."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self._full = _check(model, full=True)
+        self._plain = self._full or _check(model, full=False)
+
+    def holds(self, model: ir.Model) -> bool:
+        """Return whether a model passes the check."""
+        return _check(model, full=self._full) if self._plain else True
+
+    @staticmethod
+    def key(case: Case) -> bytes | None:
+        """Return a digest of a case, or None if it holds too much data."""
+        tensors = [v.const_value for g in case.model.graphs() for v in g.initializers.values() if v.const_value]
+        arrays = [array for sample in case.samples for array in sample.values()]
+        if sum(item.nbytes for item in (*tensors, *arrays)) > _HASHED:
+            return None
+        digest = hashlib.sha256(ir.to_proto(case.model).SerializeToString())
+        for sample in case.samples:
+            for name, array in sample.items():
+                data = str(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes()
+                digest.update(f"{name} {array.dtype} {array.shape} ".encode() + data)
+        return digest.digest()
+
+
+def _check(model: ir.Model, *, full: bool) -> bool:
+    import onnx
+
+    try:
+        onnx.checker.check_model(weightless(model), full_check=full)  # pyright: ignore[reportUnknownMemberType]
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, onnx.defs.SchemaError):
+        return False
+    except (ir.serde.SerdeError, ValueError):
+        return False
+    return True
+
 
 _STRUCTURE: tuple[steps.Step, ...] = (
     steps.fewer_outputs,
@@ -167,7 +209,7 @@ class _Reducer:
         everything = list(range(len(cutter.nodes)))
         return len(minimise(everything, lambda positions: self.cut(cutter, positions))) < len(everything)
 
-    def judge(self, cutter: Cutter, positions: Sequence[int]) -> Verdict:
+    def judge(self, cutter: Cutter, positions: Sequence[int]) -> Mark:
         return BAD if self.cut(cutter, positions) else GOOD
 
     def cut(self, cutter: Cutter, positions: Sequence[int]) -> bool:

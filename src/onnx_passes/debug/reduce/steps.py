@@ -8,9 +8,8 @@ from itertools import chain
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.debug.reduce.branches import BRANCHES, branching, hoisted
-from onnx_passes.debug.reduce.case import Case, declare, tensor_of
-from onnx_passes.debug.reduce.cut import varying
+from onnx_passes.debug.reduce.case import BRANCHES, Case, branching, declare, hoisted, tensor_of, varying
+from onnx_passes.graph.constants import constant_node, is_constant_node
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.edits import detach, remove_if_dead, replace_value
 from onnx_passes.graph.names import Names
@@ -26,7 +25,7 @@ Step = Callable[[Case], Iterator[Proposal]]
 
 
 def edited(case: Case, edit: Callable[[ir.Model], bool]) -> Case | None:
-    """Edit a copy of a model and drop what is no longer needed; nothing if the edit refuses."""
+    """Edit a copy of a model and remove dead nodes; return None if the edit refuses."""
     model = copy_model(case.model)
     if not edit(model):
         return None
@@ -78,7 +77,7 @@ def _hoist(model: ir.Model, at: int, name: str) -> bool:
 
 
 def constant_branches(case: Case) -> Iterator[Proposal]:
-    """Let a branch return what its If node returned, as constants."""
+    """Replace the results of a branch by constants that hold what its If node returned."""
     for at, node in branching(case.model):
         if all(value.name in case.values for value in node.outputs):
             for name in (name for name in BRANCHES if name in node.attributes):
@@ -95,7 +94,7 @@ def _make_constant(model: ir.Model, at: int, name: str, case: Case) -> bool:
     constants: list[ir.Node] = []
     for value in node.outputs:
         array = case.values[value.name or ""][0]
-        constant = ir.Node("", "Constant", [], [ir.AttrTensor("value", tensor_of(array, None))])
+        constant = constant_node(tensor_of(array, None))
         constant.outputs[0].name = names.value(f"{value.name}_{name}")
         declare(constant.outputs[0], [array])
         constants.append(constant)
@@ -113,7 +112,7 @@ def bypassed_nodes(case: Case) -> Iterator[Proposal]:
 
 
 def _may_stand_in(value: ir.Value, node: ir.Node, case: Case) -> bool:
-    """Tell whether an input is as the result was, where both are known; inside of subgraphs nobody knows."""
+    """Return whether an input may replace a result: types and shapes agree as far as they are known."""
     result, *others = node.outputs
     if any(other.uses() or other.is_graph_output() for other in others):
         return False
@@ -184,7 +183,7 @@ def fewer_attributes(case: Case) -> Iterator[Proposal]:
     """Leave an attribute out, so that it takes its default."""
     for at, node in enumerate(case.model.graph.all_nodes()):
         for name, attribute in node.attributes.items():
-            if attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) and node.op_type != "Constant":
+            if attribute.type not in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) and not is_constant_node(node):
                 yield lambda at=at, name=name: edited(case, lambda model: _drop_attribute(model, at, name))
 
 

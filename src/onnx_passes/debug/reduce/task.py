@@ -9,19 +9,27 @@ from typing import Any
 import onnx_ir as ir
 
 import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
+from onnx_passes.check.verification import Limits
 from onnx_passes.core.compose import PassLike
 from onnx_passes.core.errors import OnnxPassesError, UsageError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step, Why, plan
 from onnx_passes.core.records import StepRecord
-from onnx_passes.debug.reduce.interesting import ByPipeline, Observation, Symptom, fails_by_pipeline, usable_samples
+from onnx_passes.debug.reduce.interesting import (
+    ByPipeline,
+    Observation,
+    Symptom,
+    fails_by_pipeline,
+    special_samples,
+    usable_samples,
+)
 from onnx_passes.debug.reduce.reducer import Reduction
 from onnx_passes.debug.reduce.reducer import reduce as reduce_model
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
-from onnx_passes.verify.run.execute import Executor, Sample
-from onnx_passes.verify.verification import Limits
+from onnx_passes.verify.run.execute import Sample
+from onnx_passes.verify.samples.sources import listed
 
 
 @dataclass(frozen=True)
@@ -62,50 +70,43 @@ def reduce(
     start = load(model)
     planned = pipeline if isinstance(pipeline, Plan) else plan(pipeline, defaults=options)
     samples = usable_samples(start, inputs, seed=seed)
-    return reduce_failure(planned, start, samples, limits=limits, most_seconds=most_seconds)
+    fails = fails_by_pipeline(planned, limits)
+    if not listed(inputs) and fails.observe(start, samples) is None:
+        # A run would also try NaN, infinities and the largest numbers.
+        special = fails_by_pipeline(planned, limits, special=True, seed=seed)
+        samples += special_samples(start, seed) if special.observe(start, samples) is not None else []
+    return reduce_failure(fails, start, samples, most_seconds=most_seconds)
 
 
 def reduce_failure(
-    planned: Plan,
-    model: ir.Model,
-    samples: Sequence[Sample],
-    *,
-    limits: Limits | None = None,
-    executor: Executor | None = None,
-    most_seconds: float = 300.0,
+    fails: ByPipeline, model: ir.Model, samples: Sequence[Sample], *, most_seconds: float = 300.0
 ) -> ReducedFailure:
     """Reduce model, samples and pipeline; raises UsageError if the pipeline does not fail."""
-    executor = executor or Executor()
-    seen = fails_by_pipeline(planned, limits, executor=executor).observe(model, samples)
+    seen = fails.observe(model, samples)
     if seen is None:
         raise UsageError(
-            f"there is no failure to reduce: '{planned.pipeline}' does not fail on this model",
+            f"there is no failure to reduce: '{fails.planned.pipeline}' does not fail on this model",
             hint="check passes, inputs and tolerance",
         )
-    start, fails = _narrowed(planned, model, samples, seen, limits, executor)
-    reduction = reduce_model(start, samples, fails, executor=executor, most_seconds=most_seconds)
+    start, fails = _narrowed(fails, model, samples, seen)
+    reduction = reduce_model(start, samples, fails, executor=fails.executor, most_seconds=most_seconds)
     fails = _with_fewer_steps(fails, reduction)
-    last = fails_by_pipeline(fails.planned, limits, executor=executor).observe(reduction.model, reduction.samples)
+    last = fails.observe(reduction.model, reduction.samples)
     return ReducedFailure(reduction, fails.planned.pipeline, seen.symptom, (last or seen).error)
 
 
 def _narrowed(
-    planned: Plan,
-    model: ir.Model,
-    samples: Sequence[Sample],
-    seen: Observation,
-    limits: Limits | None,
-    executor: Executor,
+    fails: ByPipeline, model: ir.Model, samples: Sequence[Sample], seen: Observation
 ) -> tuple[ir.Model, ByPipeline]:
     """Take the pass that fails alone, on the model as it was before, if it fails there, too."""
+    planned = fails.planned
     culprit = next((s for _, s in planned.walk() if s.text == seen.symptom.step and not s.children), None)
     before = _model_before(planned, model, seen.number) if culprit is not None else None
     if culprit is not None and before is not None:
-        alone = Plan((Step(culprit.pass_, Why("requested")),), culprit.text)
-        fails = fails_by_pipeline(alone, limits, executor=executor, symptom=seen.symptom)
-        if fails(before, list(samples)):
-            return before, fails
-    return model, fails_by_pipeline(planned, limits, executor=executor, symptom=seen.symptom)
+        alone = fails.on(Plan((Step(culprit.pass_, Why("requested")),), culprit.text), seen.symptom)
+        if alone(before, list(samples)):
+            return before, alone
+    return model, fails.on(planned, seen.symptom)
 
 
 class _Before(Instrument):
@@ -135,7 +136,7 @@ def _with_fewer_steps(fails: ByPipeline, reduction: Reduction) -> ByPipeline:
     for number in reversed(range(len(fails.planned.steps))):
         rest = (*fails.planned.steps[:number], *fails.planned.steps[number + 1 :])
         shorter = Plan(rest, ", ".join(step.text for step in rest))
-        candidate = fails_by_pipeline(shorter, fails.limits, executor=fails.executor, symptom=fails.symptom)
+        candidate = fails.on(shorter, fails.symptom)
         if rest and candidate(reduction.model, reduction.samples):
             fails = candidate
     return fails

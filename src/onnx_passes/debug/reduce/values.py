@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.debug.reduce.case import Array, Case, seen_shape, tensor_of
 from onnx_passes.debug.reduce.steps import Proposal
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.run.execute import Sample
 
@@ -38,7 +39,7 @@ def _holders(model: ir.Model) -> Iterator[tuple[ir.Value | ir.Node, ir.TensorPro
             if value.const_value is not None:
                 yield value, value.const_value
         for node in graph:
-            attribute = node.attributes.get("value") if node.op_type == "Constant" else None
+            attribute = node.attributes.get("value") if is_constant_node(node) else None
             if attribute is not None and attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref():
                 yield node, attribute.as_tensor()
 

@@ -1,1 +1,1 @@
-"""Digests of models: the same whatever names and order their nodes have."""
+"""Digests of models, independent of names and order of nodes."""

@@ -1,8 +1,8 @@
-"""Number the nodes of a graph by wiring alone, the same whatever names and list order they have.
+"""Canonical numbering of the nodes of a graph by wiring alone, independent of names and order.
 
-Walking back from the outputs, input by input, meets every node that reaches an output in an order that
-depends on nothing but the wiring: that order is the number. Nodes that reach no output have no such order;
-they are kept apart, and told apart by the colours of :mod:`onnx_passes.graph.hashing.dead_nodes`.
+A walk back from the outputs, input by input, visits every node that reaches an output in an order that depends only
+on the wiring: that order is the number. Nodes that reach no output have no such order; they are kept separate, and
+distinguished by the colours of :mod:`onnx_passes.graph.hashing.dead_nodes`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Reference: TypeAlias = "int | tuple[int, int] | None"
 
 
 class Holder(NamedTuple):
-    """Where a nested graph sits."""
+    """The node, attribute and position that hold a nested graph."""
 
     node: ir.Node
     attribute: str
@@ -30,12 +30,12 @@ class Holder(NamedTuple):
 
 
 class Numbering:
-    """The numbering of one graph with all graphs nested in it.
+    """The numbering of a graph with all nested graphs.
 
-    ``nodes`` and ``leaves`` (graph inputs, initializers, values from outside) are numbered in the order of
-    the walk, producers first, nested nodes before the node that holds them; ``graphs`` as they are entered,
-    the outermost is 0. ``dead_nodes`` reach no output, ``dead_leaves`` are read by no other nodes: producers
-    come first, beyond that their order means nothing. Raises ModelError for a graph with a cycle.
+    ``nodes`` and ``leaves`` (graph inputs, initializers, outer values) are numbered in the order of the walk, producers
+    first, nested nodes before the node that holds them; ``graphs`` in the order of entry, with 0 for the outermost.
+    ``dead_nodes`` reach no output, ``dead_leaves`` are read by no other nodes: producers come first, otherwise their
+    order is arbitrary. Raises ModelError for a graph with a cycle.
     """
 
     def __init__(self, graph: ir.Graph) -> None:
@@ -51,7 +51,7 @@ class Numbering:
         self._walk_dead()
 
     def reference(self, value: ir.Value | None) -> Reference:
-        """Return the number of a live value: its producer (and which output), or its leaf as a negative."""
+        """Return the reference of a live value: its producer and output index, or a negative number for a leaf."""
         if value is None:
             return None
         leaf = self.leaves.get(value)

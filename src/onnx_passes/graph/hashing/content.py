@@ -1,4 +1,4 @@
-"""What tensors, attributes, types and operators hold, as plain values that compare alike in every process."""
+"""Contents of tensors, attributes, types and operators as plain values that compare equally in every process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHUNK_ELEMENTS = 1 << 16
 
 
 def digest(*keys: Key) -> bytes:
-    """Return the digest of plain values; ``repr`` of these is unambiguous."""
+    """Return the digest of plain values, whose ``repr`` is unambiguous."""
     return blake2b(repr(keys).encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE).digest()
 
 
@@ -52,7 +52,7 @@ def present_inputs(node: ir.Node) -> tuple[ir.Value | None, ...]:
 
 
 def present_outputs(node: ir.Node) -> tuple[bool, ...]:
-    """Say which outputs a node is asked for, without the missing ones at the end."""
+    """Return which outputs of a node are used, without unused ones at the end."""
     wanted = [bool(value.name or value.uses() or value.is_graph_output()) for value in node.outputs]
     while wanted and not wanted[-1]:
         wanted.pop()
@@ -69,7 +69,7 @@ def type_key(type_: ir.TypeProtocol | None) -> Key:
 
 
 def shape_key(shape: ir.Shape | None) -> Key:
-    """Return the dimensions: numbers, names, or None where nothing is known."""
+    """Return the dimensions: numbers, names, or None if unknown."""
     if shape is None:
         return None
     return tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
@@ -81,16 +81,16 @@ def operator(node: ir.Node) -> ir.OperatorIdentifier:
 
 
 class Contents:
-    """Keys of operators, attributes and tensors; digests of tensors are remembered while the tensors live.
+    """Keys of operators, attributes and tensors; digests of tensors are cached while the tensors live.
 
-    Tensors are taken to be immutable, as onnx_ir says: an array changed in place keeps its old digest.
+    Tensors are assumed to be immutable, as onnx_ir documents: an array changed in place keeps its old digest.
     """
 
     def __init__(self) -> None:
         self._tensors: WeakKeyDictionary[ir.TensorProtocol, bytes] = WeakKeyDictionary()
 
     def tensor(self, tensor: ir.TensorProtocol) -> bytes:
-        """Return a digest of element type, shape and elements, however they are stored."""
+        """Return a digest of element type, shape and elements, independent of storage."""
         try:
             known = self._tensors.get(tensor)
         except TypeError:  # a class of someone else's that cannot be referred to weakly
@@ -101,15 +101,15 @@ class Contents:
         return known
 
     def tensor_key(self, tensor: ir.TensorProtocol) -> bytes:
-        """Return the key of a tensor that was not met before."""
+        """Return the key of a new tensor."""
         return tensor_digest(tensor)
 
     def initial_value(self, value: ir.Value) -> Key:
-        """Return the key of what an initializer holds."""
+        """Return the key of the content of an initializer."""
         return None if value.const_value is None else self.tensor(value.const_value)
 
     def node(self, node: ir.Node) -> tuple[Key, ...]:
-        """Return the key of a node by itself: operator, outputs asked for, attributes; no wiring."""
+        """Return the key of a node without its wiring: operator, used outputs, attributes."""
         outputs = (True,) if len(node.outputs) == 1 else present_outputs(node)
         attributes = node.attributes.data
         if not attributes:
@@ -121,7 +121,7 @@ class Contents:
         return sorted(map(self.attribute, attributes), key=itemgetter(0))
 
     def attribute(self, attribute: ir.Attr) -> tuple[str, int, Key]:
-        """Return name, type and value; of graphs only how many there are."""
+        """Return name, type and value; for graphs only their number."""
         reference = attribute.ref_attr_name
         value = self._attribute_value(attribute) if reference is None else ("reference", reference)
         return (attribute.name, attribute.type.value, value)
@@ -222,7 +222,7 @@ def _array_bytes(array: np.ndarray[Any, Any]) -> Iterator[memoryview]:
     if sys.byteorder == "big":
         array = array.astype(array.dtype.newbyteorder("<"))
     if array.flags.c_contiguous:
-        # ml_dtypes elements have no buffer format of their own: always view as bytes.
+        # ml_dtypes elements have no buffer format: always view them as bytes.
         yield array.reshape(-1).view(np.uint8).data
         return
     flat = array.view(f"V{array.itemsize}").flat

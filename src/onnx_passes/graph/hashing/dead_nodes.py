@@ -1,6 +1,6 @@
-"""Tell apart the nodes that reach no output, by what they read and by what reads them.
+"""Distinguish the nodes that reach no output by their operands and consumers.
 
-Two dead nodes get the same colour if nothing in their surroundings distinguishes them. Colours are digests,
+Two dead nodes have the same colour if nothing in their surroundings distinguishes them. Colours are digests,
 equal in every process and for every order of the nodes.
 """
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 Colours: TypeAlias = "dict[ir.Node | ir.Value, bytes]"
 
-# Each round looks further around; a fixed limit keeps the cost linear, and equal graphs take equal rounds.
+# Each round extends the neighbourhood; a fixed limit keeps the cost linear, and equal graphs take equal rounds.
 _ROUNDS = 8
 
 
 def dead_colours(layout: Numbering, contents: Contents) -> Colours:
-    """Colour the dead nodes and the dead leaves of a graph."""
+    """Return the colours of the dead nodes and dead leaves of a graph."""
     refinement = _Refinement(layout, contents)
     count = len(set(refinement.colours.values()))
     for _ in range(_ROUNDS):
@@ -51,7 +51,7 @@ class _Refinement:
         self._held_outputs = self._find_held_outputs()
 
     def look_at_producers(self) -> None:
-        """Mix into every colour those of everything it is computed from."""
+        """Mix the colours of all operands into every colour."""
         old, new = self.colours, cast("Colours", {})
         for value in self._layout.dead_leaves:
             new[value] = digest(old[value], self._home(value.graph))
@@ -65,7 +65,7 @@ class _Refinement:
         self.colours = new
 
     def look_at_consumers(self) -> None:
-        """Mix into every colour those of everything computed from it."""
+        """Mix the colours of all consumers into every colour."""
         old, new = self.colours, cast("Colours", {})
         for node in reversed(self._layout.dead_nodes):
             readers = tuple(self._readers(value, new) for value in node.outputs)
@@ -77,7 +77,7 @@ class _Refinement:
         self.colours = {element: new[element] for element in old}
 
     def _leaf(self, value: ir.Value, contents: Contents) -> Key:
-        """Return what a dead leaf is by itself."""
+        """Return the key of a dead leaf by itself."""
         held = value.is_initializer() and value.graph in self._layout.holders
         content = contents.initial_value(value) if held else None
         if value in self._positions:
@@ -85,7 +85,7 @@ class _Refinement:
         return ("initializer", content) if held else ("outside", value.name)
 
     def _home(self, graph: ir.Graph | None) -> Key:
-        """Return the number of a live graph, or the colour of the dead node that holds the graph."""
+        """Return the number of a live graph, or the colour of the dead node that holds it."""
         number = self._layout.graphs.get(graph) if graph is not None else None
         if number is not None:
             return number
@@ -110,7 +110,7 @@ class _Refinement:
         return tuple(sorted(readers, key=repr))
 
     def _find_held_outputs(self) -> dict[ir.Value, list[tuple[ir.Node, str, int, int]]]:
-        """Return for each output of a graph in a dead node where it comes out."""
+        """Return the positions in which each output of a graph inside a dead node is returned."""
         found: dict[ir.Value, list[tuple[ir.Node, str, int, int]]] = {}
         for node in self._layout.dead_nodes:
             for attribute, index, graph in subgraphs(node):
@@ -120,6 +120,6 @@ class _Refinement:
 
 
 def _repetitions(node: ir.Node) -> tuple[int, ...]:
-    """Return for each input where the same value is read first; colours of inputs would not tell."""
+    """Return for each input the first position of the same value, which colours of inputs do not determine."""
     first: dict[ir.Value | None, int] = {}
     return tuple(first.setdefault(value, position) for position, value in enumerate(present_inputs(node)))

@@ -1,4 +1,4 @@
-"""Digests that say whether two models are the same: in structure, or in everything that can be seen.
+"""Digests that decide whether two models are equal: in structure, or in everything visible.
 
 The structural digest covers operators, attributes, constants, wiring and the interface, not the names of
 interior values and nodes, nor the order of the node list, nor metadata, types and shapes. The full digest
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def structural_hash(model: ir.Model | ir.Graph | ir.Function) -> bytes:
-    """Return a digest of what a model computes with, independent of interior names and of node order.
+    """Return a digest of the computation of a model, independent of interior names and node order.
 
-    Nodes that reach no output and unused initializers count, and so does sharing: one node read twice differs
-    from two equal nodes read once. Of functions and opset imports those count that are used. Raises
+    Nodes that reach no output and unused initializers count, and so does sharing: one node read twice differs from two
+    equal nodes read once. Only used functions and opset imports count. Raises
     ModelError for a graph with a cycle.
     """
     return Fingerprinter().structural(model)
@@ -38,14 +38,14 @@ def full_hash(model: ir.Model | ir.Graph | ir.Function) -> bytes:
 
 
 class Fingerprinter:
-    """Digests of models, reading each tensor only once however often models are digested."""
+    """Digests of models, reading each tensor only once for any number of digests."""
 
     def __init__(self, contents: Contents | None = None) -> None:
         self.contents = contents or Contents()
 
     @classmethod
     def within_run(cls) -> Fingerprinter:
-        """Return one whose digests compare only with each other, and that reads big weights only where it must."""
+        """Return an instance that avoids reading large weights, with digests that compare only with each other."""
         return cls(Identities())
 
     def structural(self, model: ir.Model | ir.Graph | ir.Function) -> bytes:
@@ -53,11 +53,11 @@ class Fingerprinter:
         return _digest(self._structure(model))
 
     def structure(self, model: ir.Model) -> tuple[Key, ...]:
-        """Return all that the structural digest is made of: larger, but faster to have and to compare."""
+        """Return the parts of the structural digest: larger, but faster to compute and compare."""
         return tuple(self._structure(model))
 
     def live(self, model: ir.Model) -> bytes:
-        """Return the digest of what outputs are computed by: as the structural one, but for what reaches none."""
+        """Return the structural digest without nodes that reach no output."""
         return _digest(self._structure(model, dead=False))
 
     def full(self, model: ir.Model | ir.Graph | ir.Function) -> bytes:
@@ -65,7 +65,7 @@ class Fingerprinter:
         return _digest(everything(model, self.contents))
 
     def body(self, graph: ir.Graph) -> tuple[bytes, tuple[ir.Value, ...]]:
-        """Return the digest of a subgraph whatever values around it it reads, and these values in their order."""
+        """Return the digest of a subgraph, independent of the outer values that it reads, and these values in order."""
         layout = Numbering(graph)
         captured = tuple(value for value in layout.leaves if _is_outside(value, layout))
         return _digest(self._live_nodes(layout, named=False)), captured
@@ -102,7 +102,7 @@ class Fingerprinter:
         yield ("opsets", *used_opsets(graph.opset_imports, operators))
 
     def _live_nodes(self, layout: Numbering, *, named: bool = True) -> Iterator[Key]:
-        """Yield what reaches the outputs of a graph; values from outside by name, or only by their order."""
+        """Yield the keys of nodes that reach the outputs of a graph; outer values by name, or only by order."""
         contents, reference = self.contents, layout.reference
         for nested, number in layout.graphs.items():
             yield ("graph", number, tuple(_overridable(value, contents) for value in nested.inputs))
@@ -127,7 +127,7 @@ def used_opsets(imports: Mapping[str, int], operators: Iterable[ir.OperatorIdent
 
 
 def used_functions(model: ir.Model, operators: Iterable[ir.OperatorIdentifier]) -> list[ir.Function]:
-    """Return the functions that operators call, directly or through others, in order of identifier."""
+    """Return the functions that operators call, directly or indirectly, in order of identifier."""
     found: dict[ir.OperatorIdentifier, ir.Function] = {}
     pending = set(operators)
     while pending:
@@ -143,7 +143,7 @@ def _overridable(value: ir.Value, contents: Contents) -> Key:
 
 
 def _is_outside(value: ir.Value, layout: Numbering) -> bool:
-    """Return whether a leaf is neither an input nor an initializer of the graphs that are numbered."""
+    """Return whether a leaf is neither an input nor an initializer of the numbered graphs."""
     return value.graph not in layout.graphs or not (value.is_graph_input() or value.is_initializer())
 
 

@@ -1,4 +1,4 @@
-"""Tell big weights apart without reading them: by where they lie, their size and samples of their bytes."""
+"""Distinguish large weights without reading them: by their location, size and samples of their bytes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 _SMALL = 1 << 14
-"""A digest of no more bytes than this costs less than care."""
+"""Up to this number of bytes, a digest is cheaper than samples."""
 _SAMPLE = 128
-"""Elements at the start, in the middle and at the end of a tensor."""
+"""Number of elements sampled at the start, in the middle and at the end of a tensor."""
 _CHUNK = 1 << 20
 
 
 class Identities(Contents):
-    """Keys that are the same for the same tensors, as digests are, but only among those that one object gives.
+    """Keys that are equal for equal tensors, like digests, but only among the keys of one object.
 
-    The first of the tensors that have element type, shape and samples in common is not read: those alone are its key.
-    Any other is compared with it and, where it differs or the first is gone, digested.
+    The first of all tensors with equal element type, shape and samples is not read: these form its key. Any other is
+    compared with it and, if it differs or the first is gone, digested.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Identities(Contents):
         self._first: dict[bytes, weakref.ref[ir.TensorProtocol]] = {}
 
     def tensor_key(self, tensor: ir.TensorProtocol) -> bytes:
-        """Return the key of a tensor that was not met before."""
+        """Return the key of a new tensor."""
         taken = sample(tensor) if count_bytes(tensor) > _SMALL else b""
         if not taken:
             return tensor_digest(tensor)
@@ -50,7 +50,7 @@ class Identities(Contents):
 
 
 def sample(tensor: ir.TensorProtocol) -> bytes:
-    """Return some elements of a tensor, the same however it is held; none of texts and of few narrow elements."""
+    """Return sampled elements of a tensor, independent of storage; empty for texts and for few narrow elements."""
     if tensor.dtype is ir.DataType.STRING:
         return b""
     size, bits = count_elements(tensor), tensor.dtype.bitwidth
@@ -68,7 +68,7 @@ def sample(tensor: ir.TensorProtocol) -> bytes:
 
 
 def is_same(a: ir.TensorProtocol, b: ir.TensorProtocol) -> bool:
-    """Tell whether two tensors of one type and shape lie in the same place, or hold the same elements."""
+    """Return whether two tensors of one type and shape have the same location, or the same elements."""
     if isinstance(a, MappedTensor) and isinstance(b, MappedTensor) and a.place == b.place:
         return True
     left, right = _in_place(a), _in_place(b)
@@ -85,9 +85,9 @@ def is_same(a: ir.TensorProtocol, b: ir.TensorProtocol) -> bool:
 
 
 def _in_place(tensor: ir.TensorProtocol) -> Bytes | None:
-    """Return the bytes of a tensor where they lie, if elements are the same exactly if these are."""
+    """Return the bytes of a tensor in place; None unless they are equal if and only if the elements are."""
     if tensor.size * tensor.dtype.bitwidth % 8:
-        # What pads the last byte does not count.
+        # The padding of the last byte is arbitrary.
         return None
     if tensor.dtype.bitwidth < 8 or isinstance(tensor, MappedTensor):
         return np.frombuffer(_packed(tensor), np.uint8)
@@ -96,7 +96,7 @@ def _in_place(tensor: ir.TensorProtocol) -> Bytes | None:
 
 
 def _packed(tensor: ir.TensorProtocol) -> memoryview:
-    """Return the bytes of a tensor as they are in a file, without a copy where it is held so."""
+    """Return the packed bytes of a tensor, without a copy if it is stored packed."""
     if isinstance(tensor, MappedTensor):
         return tensor.bytes
     if isinstance(tensor, ir.PackedTensor):

@@ -1,7 +1,7 @@
-"""Keys of operators that hold all that decides what they compute, but for the values that they read.
+"""Keys of operators that determine their computation, except for the values that they read.
 
-The key of a node by itself (``content.py``) names a function and an operator set; here the body of the function, the
-version of the operator and how often random numbers are drawn belong to it as well, at any depth.
+The key of a node by itself (``content.py``) names a function and an operator set; these keys also contain the body of
+the function, the version of the operator and the number of random draws, at any depth.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from onnx_passes.graph.schemas import schema_of
 
 @dataclass(frozen=True)
 class _Scope:
-    """Operator sets and functions that nodes of a graph refer to.
+    """Operator sets and functions of the nodes of a graph.
 
-    ``outer`` are the operator sets of the model: ONNX Runtime computes bodies of functions by these.
+    ``outer`` are the operator sets of the model, with which ONNX Runtime computes bodies of functions.
     """
 
     imports: Mapping[str, int]
@@ -32,16 +32,16 @@ class _Scope:
 
 @dataclass(frozen=True)
 class Operation:
-    """A node as a function of its operands: its inputs, then the values around its subgraphs that these read."""
+    """A node as a function of its operands: its inputs, then the outer values that its subgraphs read."""
 
     key: tuple[Key, ...]
     operands: tuple[ir.Value | None, ...]
     draws: int
-    """Nodes within it that draw random numbers."""
+    """Number of random nodes within it."""
 
 
 class Semantics(Contents):
-    """Keys of the nodes of some models, for their operator sets and functions."""
+    """Keys of the nodes of some models, for their operator sets and functions; other nodes count to the last model."""
 
     def __init__(self, models: Iterable[ir.Model]) -> None:
         super().__init__()
@@ -49,7 +49,9 @@ class Semantics(Contents):
         self._scopes: dict[ir.Graph, _Scope] = {}
         self._bodies: dict[ir.Function, bytes] = {}
         self._draws: dict[ir.Function, int] = {}
+        self._elsewhere = _Scope({}, {}, {})
         for model in models:
+            self._elsewhere = _Scope(model.graph.opset_imports, model.graph.opset_imports, model.functions)
             for owner in (model.graph, *(function.graph for function in model.functions.values())):
                 scope = _Scope(owner.opset_imports, model.opset_imports, model.functions)
                 self._scopes.update(dict.fromkeys((owner, *all_graphs(owner)), scope))
@@ -67,18 +69,16 @@ class Semantics(Contents):
         return Operation((*self.node(node), *bodies, *places), tuple(operands), self.draws(node))
 
     def node(self, node: ir.Node) -> tuple[Key, ...]:
-        """Return the key of a node with its version, the function that it calls, and how often it draws."""
-        assert node.graph is not None
-        scope = self._scopes[node.graph]
+        """Return the key of a node with its version, the function that it calls, and its number of random draws."""
+        scope = self._scope(node)
         function = scope.functions.get(node.op_identifier())
         body = None if function is None else self._body(function)
         versions = version_of(node, scope.imports), version_of(node, scope.outer)
         return (super().node(node), *versions, body, self.draws(node))
 
     def draws(self, node: ir.Node) -> int:
-        """Count the nodes that draw random numbers, of which a node is one, or which it holds or calls."""
-        assert node.graph is not None
-        function = self._scopes[node.graph].functions.get(node.op_identifier())
+        """Count the random nodes among a node, its subgraphs and the functions that it calls."""
+        function = self._scope(node).functions.get(node.op_identifier())
         if function is not None and function not in self._draws:
             self._draws[function] = 0  # A function that calls itself is not valid, and must not hang.
             self._draws[function] = self.draws_of(function)
@@ -86,8 +86,11 @@ class Semantics(Contents):
         return own + sum(self.draws_of(graph) for graph in nested_graphs(node))
 
     def draws_of(self, nodes: Iterable[ir.Node]) -> int:
-        """Count the nodes that draw random numbers among some, and within them."""
+        """Count the random nodes among nodes and within them."""
         return sum(map(self.draws, nodes))
+
+    def _scope(self, node: ir.Node) -> _Scope:
+        return self._elsewhere if node.graph is None else self._scopes.get(node.graph, self._elsewhere)
 
     def _body(self, function: ir.Function) -> bytes:
         if function not in self._bodies:
@@ -97,7 +100,7 @@ class Semantics(Contents):
 
 
 def version_of(node: ir.Node, imports: Mapping[str, int]) -> int | None:
-    """Return the version since which an operator means what it does; that of its operator set if nobody knows."""
+    """Return the version that introduced the current semantics of an operator; the opset version if unknown."""
     version = imports.get(node.domain)
     if version is None and not node.domain:
         version = imports.get("ai.onnx")

@@ -1,4 +1,4 @@
-"""Everything that can be seen of a model, as a stream of plain values."""
+"""Everything visible of a model, as a stream of plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANNOTATIONS = "quant_parameter_tensor_names"
 
 
 def everything(model: ir.Model | ir.Graph | ir.Function, contents: Contents) -> Iterator[Key]:
-    """Yield all that is written to a file, in the order in which it is held."""
+    """Yield everything that is written to a file, in its order."""
     snapshot = _Snapshot(contents)
     if isinstance(model, ir.Model):
         yield from snapshot.model(model)
@@ -82,7 +82,7 @@ class _Snapshot:
         return self._numbers.setdefault(value, len(self._numbers))
 
     def _tensor(self, tensor: ir.TensorProtocol | None, *, named: bool) -> Key:
-        """Describe a tensor; an initializer takes the name of its value when it is written."""
+        """Return the key of a tensor; an initializer is written with the name of its value."""
         if tensor is None:
             return None
         name = (tensor.name or "") if named else ""
@@ -122,7 +122,7 @@ def _properties(owner: object) -> Key:
 
 
 def _stored(owner: object, slot: str) -> Mapping[str, Any]:
-    """Return a mapping that the property of the same meaning would create on every object it is read from."""
+    """Return a lazily created mapping of an object without creating it."""
     return getattr(owner, slot, None) or {}
 
 

@@ -29,36 +29,36 @@ _DISTRIBUTIONS = tuple(
 
 
 def reciprocal(value: ir.Value) -> np.ndarray:
-    """Return one over a constant, rounded once."""
+    """Return the reciprocal of a constant, rounded once."""
     array = held(value)
     with np.errstate(all="ignore"):
         return np.asarray(1.0 / wide(array)).astype(array.dtype)
 
 
 def has_normal_reciprocal(value: ir.Value) -> bool:
-    """Tell whether all elements of a constant, and their reciprocals, are normal numbers."""
+    """Return whether all elements of a constant, and their reciprocals, are normal numbers."""
     numbers = np.abs(np.stack([wide(held(value)), wide(reciprocal(value))]))
     return bool((np.isfinite(numbers) & (numbers >= float(limits_of(held(value)).smallest_normal))).all())
 
 
 def is_power_of_two(value: ir.Value) -> bool:
-    """Tell whether all elements of a constant are powers of two, or negatives of such."""
+    """Return whether all elements of a constant are powers of two or negated powers of two."""
     return bool((np.abs(np.frexp(wide(held(value)))[0]) == 0.5).all())
 
 
 def is_signed(value: ir.Value) -> bool:
-    """Tell whether a value holds numbers that can be negated: floats, or integers with a sign."""
+    """Return whether the elements of ``value`` can be negated: floats or signed integers."""
     return is_float(value) or (is_whole(value) and value.dtype is not None and value.dtype.is_signed())
 
 
 def is_one_number(value: ir.Value, number: float) -> bool:
-    """Tell whether a constant is a single element, and which."""
+    """Return whether ``value`` is a constant with a single element equal to ``number``."""
     array = constant(value)
     return array is not None and array.size == 1 and holds_only(value, number)
 
 
 def is_summed_alike(value: ir.Value) -> bool:
-    """Tell whether a runtime adds numbers of this type in no wider one."""
+    """Return whether runtimes accumulate sums of this element type in the same type."""
     return value.dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
@@ -72,7 +72,7 @@ _law = Vocabulary(
     is_unnoticed_at_the_limit,
     reciprocal,
 ).law
-_OTHER_TYPE = "the type is that of another pass"
+_OTHER_TYPE = "another pass handles this type"
 _FACTOR = When("is_own_constant(c) and not is_constant(x)", "the factor is not a constant of its own")
 _NARROW = When("keeps_shape(x, result, c)", "the constant may widen the other operand")
 
@@ -86,7 +86,7 @@ class AbsorbNeg(LawPass):
               ``Neg(x) * c`` → ``x * (-c)``; ``Neg(x * c)`` → ``x * (-c)``; ``Neg(x - y)`` → ``y - x`` of integers;
               ``Abs(Neg(x))`` → ``Abs(x)``.
     Refuses:  ``Neg(x - y)`` of floats, where a zero would change its sign; constants that a caller may override, large
-              ones that others use, too; ``Neg(x * c)`` if others use the product.
+              ones with other consumers; ``Neg(x * c)`` if the product has other consumers.
     Exactness: bit-exact.
     """
 
@@ -123,8 +123,8 @@ class ConvertDiv(LawPass):
     """Canonicalize division by a power of two to multiplication by its reciprocal.
 
     Rewrites: ``x / c`` → ``x * (1 / c)`` of floats.
-    Refuses:  integers; constants that a caller may override; large ones that others use, too; any element that is not
-              a power of two, or whose reciprocal is not a normal number.
+    Refuses:  integers; constants that a caller may override; large constants with other consumers; any element that is
+              not a power of two, or whose reciprocal is not a normal number.
     Exactness: bit-exact: both are the same real number, rounded once.
     """
 
@@ -139,7 +139,7 @@ class ConvertDivRounding(LawPass):
     """Canonicalize division by a constant to multiplication by its rounded reciprocal.
 
     Rewrites: ``x / c`` → ``x * (1 / c)`` of floats.
-    Refuses:  integers; constants that a caller may override; large ones that others use, too; any element that is
+    Refuses:  integers; constants that a caller may override; large constants with other consumers; any element that is
               zero or not finite, or whose reciprocal is not a normal number.
     Exactness: rounding.
     """
@@ -155,8 +155,8 @@ class ConvertDivRounding(LawPass):
 class ConvertNeg(LawPass):
     """Canonicalize multiplication with, or division by, minus one to Neg.
 
-    ``Neg`` is the normal form: it needs no constant, never widens its operand, and ``absorb-neg`` and the elimination
-    of double negations take it further; a product with another constant takes it in.
+    ``Neg`` is the normal form: it needs no constant and never widens its operand. ``absorb-neg`` and the elimination
+    of double negations simplify it further, and a product with another constant absorbs it.
 
     Rewrites: ``x * -1`` → ``Neg(x)``; ``x / -1`` → ``Neg(x)`` of floats.
     Refuses:  unsigned integers, which cannot be negated; ``x / -1`` of integers, which may fail; constants that a
@@ -206,7 +206,7 @@ class ConvertSub(LawPass):
     """Canonicalize subtraction of a constant to addition of its negative.
 
     Rewrites: ``x - c`` → ``x + (-c)``.
-    Refuses:  constants that a caller may override; large ones that others use, too.
+    Refuses:  constants that a caller may override; large constants with other consumers.
     Exactness: bit-exact; IEEE defines it so, and integers wrap around, also unsigned ones.
     """
 
@@ -214,7 +214,7 @@ class ConvertSub(LawPass):
     laws = (
         _law(
             "x - c → x + negated(held(c))",
-            When("is_own_constant(c) and not is_constant(x)", "what is subtracted is not a constant of its own"),
+            When("is_own_constant(c) and not is_constant(x)", "the subtrahend is not a constant of its own"),
             When("is_float(c) or is_whole(c)", "the type cannot be negated"),
         ),
     )
@@ -260,7 +260,7 @@ class DistributeMul(LawPass):
 
     Rewrites: ``(x + c) * d`` → ``x * d + c * d``.
     Refuses:  floats; constants that a caller may override; ``d`` that may widen the sum; ``c * d`` that would be larger
-              than ``c`` and ``d``; a sum that others use.
+              than ``c`` and ``d``; a sum with other consumers.
     Exactness: bit-exact; integers wrap around.
     """
 
@@ -274,7 +274,7 @@ class DistributeMulRounding(LawPass):
     """Distribute a constant factor over a float sum with a constant, where only rounding changes.
 
     Rewrites: ``(x + c) * d`` → ``x * d + c * d``.
-    Refuses:  what ``distribute-mul`` refuses for its shape or use; constants that are not finite, whose product
+    Refuses:  shapes and uses that ``distribute-mul`` refuses; constants that are not finite, whose product
               overflows or loses digits, or so large that the sum may leave the range.
     Exactness: rounding.
     """
@@ -300,9 +300,9 @@ def _factorizations(applies: str, pairs: Sequence[tuple[str, str]]) -> Sequence[
 class FactorizeCommon(LawPass):
     """Factor out a common operand of integers or booleans.
 
-    Rewrites: ``x * z + y * z`` → ``(x + y) * z``, and so for each operator that distributes over another: ``Mul`` over
-              ``Add`` and ``Sub``, ``And`` over ``Or`` and ``Xor``, ``Or`` over ``And``, and those on bits.
-    Refuses:  floats; ``Div``, which rounds; inner results that others use.
+    Rewrites: ``x * z + y * z`` → ``(x + y) * z``, and likewise for each operator that distributes over another: ``Mul``
+              over ``Add`` and ``Sub``, ``And`` over ``Or`` and ``Xor``, ``Or`` over ``And``, and the bitwise operators.
+    Refuses:  floats; ``Div``, which rounds; inner results with other consumers.
     Exactness: bit-exact; integers wrap around.
     """
 
@@ -317,8 +317,8 @@ class FactorizeCommonFast(LawPass):
     """Factor out a common operand of floats.
 
     Rewrites: ``x * z + y * z`` → ``(x + y) * z``, also with ``Sub``.
-    Refuses:  inner results that others use.
-    Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
+    Refuses:  inner results with other consumers.
+    Exactness: rounding; intermediate overflow may appear or disappear.
     """
 
     needs = ()

@@ -1,4 +1,4 @@
-"""Laws of comparisons with a constant, which take in monotone functions."""
+"""Laws that absorb monotone functions into comparisons with a constant."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _moved(op: Builder, comparison: ir.Node, y: ir.Node, x: ir.Value, c: ir.Valu
 
 
 def _move(comparison: str, node: ir.Node, x: ir.Value, c: np.ndarray) -> Moved | Refusal:
-    """Return the comparison of ``x`` that says the same as that of a function of it with a constant."""
+    """Return the comparison of ``x`` equivalent to comparing ``node(x)`` with ``c``."""
     match node.op_type:
         case "Neg" if is_float(x):
             return traits_of(comparison).converse, negated(c)
@@ -53,7 +53,7 @@ def _move_past_rounding(node: ir.Node, comparison: str, c: np.ndarray) -> Moved 
 
 
 def _move_past_limits(node: ir.Node, comparison: str, x: ir.Value, c: np.ndarray) -> Moved | Refusal:
-    """Tell whether a comparison with a constant between two limits does not see them."""
+    """Return the comparison unchanged if ``c`` lies between the bounds; refuse otherwise."""
     limits = _limits(node, x)
     if isinstance(limits, Refusal):
         return limits
@@ -68,7 +68,7 @@ def _move_past_limits(node: ir.Node, comparison: str, x: ir.Value, c: np.ndarray
 
 
 def _limits(node: ir.Node, x: ir.Value) -> tuple[Any, Any] | Refusal:
-    """Read between which bounds a function leaves its operand as it is; there may be none on one side."""
+    """Return the bounds between which a function is the identity; infinite where it has no bound."""
     if node.op_type == "Relu":
         return 0, np.inf
     if node.op_type == "Clip":
@@ -95,10 +95,10 @@ _law = Vocabulary(_can_move, _moved, Function=("Relu", "Floor", "Ceil", "Neg"), 
 class AbsorbIntoComparison(LawPass):
     """Drop monotone functions from comparisons with a constant that they do not affect.
 
-    Rewrites: ``Relu(x) > c`` → ``x > c`` for ``c >= 0``, and so for all comparisons and ``Clip(x, a, b)``,
-              ``Max(x, a)``, ``Min(x, b)`` if ``c`` lies where they change nothing; ``Floor(x) >= c`` →
+    Rewrites: ``Relu(x) > c`` → ``x > c`` for ``c >= 0``, likewise for all comparisons and ``Clip(x, a, b)``,
+              ``Max(x, a)``, ``Min(x, b)`` if ``c`` lies within the bounds; ``Floor(x) >= c`` →
               ``x >= ceil(c)`` and ``<``; ``Ceil(x) <= c`` → ``x <= floor(c)`` and ``>``; ``Neg(x) < c`` → ``x > -c`` of
-              floats, and so for all comparisons.
+              floats, likewise for all comparisons.
     Refuses:  constants beyond or, depending on the comparison, on the bounds (``Relu(x) < 0`` is false); ``Neg`` of
               integers, of which the lowest is its own negative; bounds that are not constant or may widen ``x``.
     Exactness: bit-exact for every float, NaN and infinities included.

@@ -1,4 +1,4 @@
-"""Laws of constant factors, which are taken out of matrix products, convolutions and sums."""
+"""Laws that move constant factors out of matrix products, convolutions and sums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _is_usable(s: ir.Value) -> bool:
 
 
 def _spread(s: ir.Value, x: ir.Value, y: ir.Value, axis: int) -> np.ndarray | None:
-    """Return the factor for the product of two operands: one number, or one for all but the axis that is summed."""
+    """Return the factor for the product of ``x`` and ``y``; None if it varies along the contracted axis."""
     factor, ranks = held(s), (rank(x), rank(y))
     if factor.size == 1:
         # A factor of rank one would give rank to the product of two vectors.
@@ -49,12 +49,12 @@ _law = Vocabulary(_is_single, _is_spread, _is_usable, _scaled_later, _spread).la
 
 
 def _factor(x: str, applies: str) -> Sequence[When]:
-    """Say what must hold of any factor ``s`` of a value."""
+    """Return the conditions on a factor ``s`` of ``x``."""
     return (
         When(f"is_constant(s) and not is_constant({x})", "not one operand of the product is constant"),
-        When(f"{applies}(s)", "the type is that of another pass"),
+        When(f"{applies}(s)", "another pass handles this type"),
         When("is_usable(s)", "the factor is zero or not finite"),
-        When(f"keeps_shape({x}, scaled, s)", "the factor may widen what it meets"),
+        When(f"keeps_shape({x}, scaled, s)", "the factor may widen its operand"),
     )
 
 
@@ -81,8 +81,8 @@ class FactorizeLinear(LawPass):
     Rewrites: ``(x * s) @ y`` → ``(x @ y) * s`` and ``x @ (y * s)`` → ``(x @ y) * s``, with one number ``s`` or one for
               each row of ``x`` or column of ``y``.
     Refuses:  floats; reductions, in which a runtime may sum integers as floats; factors that a caller may override,
-              that vary along a summed axis or may widen what they meet; operands of unknown rank, or of rank one unless
-              ``s`` is one number; a scaled operand that others use.
+              that vary along a summed axis or may widen the other operand; operands of unknown rank, or of rank one
+              unless ``s`` is one number; a scaled operand with other consumers.
     Exactness: bit-exact; integers wrap around.
     """
 
@@ -95,11 +95,11 @@ class FactorizeLinear(LawPass):
 class FactorizeLinearFast(LawPass):
     """Factor constant scales of floats out of matrix products, convolutions, sums and means.
 
-    Rewrites: what ``factorize-linear`` rewrites; ``Conv(x * s, w)`` → ``Conv(x, w) * s``, ``ReduceSum(x * s)`` →
-              ``ReduceSum(x) * s`` and ``ReduceMean(x * s)`` → ``ReduceMean(x) * s`` with one number ``s``.
-    Refuses:  what ``factorize-linear`` refuses for its shape or use; factors that are zero or not finite; convolutions
+    Rewrites: matrix products as in ``factorize-linear``; ``Conv(x * s, w)`` → ``Conv(x, w) * s``, ``ReduceSum(x * s)``
+              → ``ReduceSum(x) * s`` and ``ReduceMean(x * s)`` → ``ReduceMean(x) * s`` with one number ``s``.
+    Refuses:  shapes and uses that ``factorize-linear`` refuses; factors that are zero or not finite; convolutions
               with a bias.
-    Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
+    Exactness: rounding; intermediate overflow may appear or disappear.
     """
 
     fast_math = ("nnan", "ninf", "nsz", "reassoc")

@@ -1,4 +1,4 @@
-"""Laws of associative operators: constants are brought together."""
+"""Laws of associative operators: reassociate so that constants fold."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _keeps_product_in_range(a: np.ndarray, b: np.ndarray | None) -> Answer:
     if b is None:
         return no("the product of the other operands may overflow")
     grows_first = (np.abs(wide(a)) > 1) & (np.abs(wide(b)) < 1)
-    return no("the product may overflow on the way") if grows_first.any() else _keeps_product_finite(a, b)
+    return no("an intermediate product may overflow") if grows_first.any() else _keeps_product_finite(a, b)
 
 
 def _is_divided_alike(c: ir.Value, d: ir.Value) -> Answer:
@@ -68,7 +68,7 @@ def _is_smaller_product(a: ir.Value, b: ir.Value) -> Answer:
     assert first is not None
     assert second is not None
     if len(first.shape) != 2 or len(second.shape) != 2:
-        return no("the constants are no matrices", at=b)
+        return no("the constants are not matrices", at=b)
     if grows(a) or grows(b):
         return no("a matrix is used elsewhere, too", at=b)
     (rows, _), (_, columns) = first.shape.numpy(), second.shape.numpy()
@@ -87,7 +87,7 @@ def _multiplied_once(op: Builder, x: ir.Value, a: ir.Value, b: ir.Value) -> Rewr
 
 
 def _can_group(node: ir.Node, inner: ir.Value, c: ir.Value, y: ir.Value) -> Answer:
-    """Refuse constants that would grow, and another operand that may widen the result."""
+    """Refuse constants that would grow and a non-constant operand that may widen the result."""
     if not is_constant(y):
         return yes if keeps_shape(inner, node.outputs[0], y) else no("the other operand may widen the result", at=y)
     if grows(c) or grows(y):
@@ -116,10 +116,10 @@ _law = Vocabulary(
 
 
 def _grouping(f: str, applies: str, guard: str = "") -> Law:
-    """Write the law of two constants that meet, or of one that goes past another operand."""
+    """Build the law that folds two constants, or moves one past another operand."""
     return _law(
         f"{f}(inner := {f}(x, c), y) → grouped(result, x, c, y)",
-        When(f"{applies}(c)", "the type is that of another pass"),
+        When(f"{applies}(c)", "another pass handles this type"),
         When("is_constant(c) and not is_constant(x)", "not one operand of the inner operator is constant"),
         When("can_group(result, inner, c, y)"),
         *([When(f"{guard}(held(c), constant(y))")] if guard else []),
@@ -133,9 +133,9 @@ class GroupConstants(LawPass):
 
     Rewrites: ``(x ∘ c) ∘ d`` → ``x ∘ (c ∘ d)`` and ``(x ∘ c) ∘ y`` → ``(x ∘ y) ∘ c`` for ``Add``, ``Mul``, ``And``,
               ``Or``, ``Xor``, ``BitwiseAnd``, ``BitwiseOr``, ``BitwiseXor``; ``(x / c) / d`` → ``x / (c * d)``.
-    Refuses:  floats; constants that a caller may override, or that would grow by broadcasting; large ones that others
-              use, too; ``y`` that may widen ``x ∘ c``; divisors that are not positive or whose product does not fit;
-              an inner result that others use.
+    Refuses:  floats; constants that a caller may override, or that would grow by broadcasting; large constants with
+              other consumers; ``y`` that may widen ``x ∘ c``; divisors that are not positive or whose product does not
+              fit; an inner result with other consumers.
     Exactness: bit-exact; integers wrap around.
     """
 
@@ -158,9 +158,9 @@ class GroupConstantsRounding(LawPass):
     """Reassociate float sums and products so that constants fold, where only rounding changes.
 
     Rewrites: ``(x ∘ c) ∘ d`` → ``x ∘ (c ∘ d)`` for ``Add`` and ``Mul``; ``(x + c) + y`` → ``(x + y) + c``.
-    Refuses:  what ``group-constants`` refuses for its shape or use; constants that are not finite; products that
-              overflow, lose digits or shrink after they grew (``x * 4 * 0.5`` may overflow on the way); summands so
-              large that they lead out of range; summands that cancel, as in the rounding ``(x + 12582912) - 12582912``.
+    Refuses:  shapes and uses that ``group-constants`` refuses; constants that are not finite; products that
+              overflow, lose digits or grow before they shrink (``x * 4 * 0.5`` may overflow in between); summands
+              large enough to overflow; summands that cancel, as in the rounding ``(x + 12582912) - 12582912``.
     Exactness: rounding.
     """
 
@@ -178,9 +178,9 @@ class GroupConstantsFast(LawPass):
     """Reassociate float sums and products so that their constants meet and fold.
 
     Rewrites: ``(x ∘ c) ∘ d`` → ``x ∘ (c ∘ d)`` and ``(x ∘ c) ∘ y`` → ``(x ∘ y) ∘ c`` for ``Add`` and ``Mul``.
-    Refuses:  what ``group-constants`` refuses for its shape or use; constants that are not finite, or whose sum or
+    Refuses:  shapes and uses that ``group-constants`` refuses; constants that are not finite, or whose sum or
               product is not; products that lose digits; summands that cancel.
-    Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
+    Exactness: rounding; intermediate overflow may appear or disappear.
     """
 
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
@@ -194,9 +194,10 @@ class GroupMatmul(LawPass):
     """Fold two consecutive matrix products with constants into one.
 
     Rewrites: ``(x @ a) @ b`` → ``x @ (a @ b)`` of floats.
-    Refuses:  constants that are no matrices, not finite, whose product is not, or that a caller may override; large
-              ones that others use, too; a product of more elements than both together, which is more work, too.
-    Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
+    Refuses:  constants that are not matrices or not finite, whose product is not finite, or that a caller may override;
+              large constants with other consumers; a product with more elements than both factors together, which would
+              cost more.
+    Exactness: rounding; intermediate overflow may appear or disappear.
     """
 
     needs = ()

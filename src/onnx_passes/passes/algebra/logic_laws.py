@@ -1,4 +1,4 @@
-"""Laws of comparisons, selections and negations of truth values and bits."""
+"""Laws of comparisons, selections and negations of booleans and bits."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _UNDONE = {
     if traits.arity == 2 and traits.undoes in ("Add", "Sub", "Xor", "BitwiseXor")
 }
 _LOGICS = (("And", "Or", "Xor", "Not"), ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"))
-"""The operators of both Boolean algebras: both, either, one alone, none."""
+"""The operators of both Boolean algebras: conjunction, disjunction, exclusive disjunction, negation."""
 
 
 def flipped(value: ir.Value) -> np.ndarray:
-    """Negate the truth values, or the bits, of a constant."""
+    """Return the elementwise negation of a boolean constant, or the bitwise complement of an integer one."""
     return np.invert(held(value))
 
 
 def flips_everything(value: ir.Value) -> bool:
-    """Tell whether all elements of a constant are true, or have all bits set."""
+    """Return whether all elements of a constant are true, or have all bits set."""
     if value.dtype is None or not value.dtype.is_integer():
         return holds_only(value, 1)
     return holds_only(value, -1 if value.dtype.is_signed() else (1 << value.dtype.bitwidth) - 1)
@@ -37,11 +37,11 @@ def flips_everything(value: ir.Value) -> bool:
 _law = Vocabulary(flipped, flips_everything).law
 _NO_ROUNDING = When("is_discrete(x)", "floats round")
 _SIGNS = When("has_no_signs(x)", "the sign of a zero may change")
-_NARROW = When("vanishes_into(z, c, x, y)", "what is never taken may widen the result")
+_NARROW = When("vanishes_into(z, c, x, y)", "the unused choice may widen the result")
 
 
 def _flips(both: str, either: str, differ: str, negate: str) -> Sequence[Law]:
-    """Write De Morgan's laws, and those of exclusive disjunctions, in a Boolean algebra."""
+    """Build De Morgan's laws and the laws of exclusive disjunction for one Boolean algebra."""
     duals = ((both, either), (either, both))
     return (
         *(_law(f"{f}({negate}(x), {negate}(y)) → {negate}({g}(x, y))", name=f"{f}OfNots") for f, g in duals),
@@ -67,12 +67,12 @@ def _flips(both: str, either: str, differ: str, negate: str) -> Sequence[Law]:
 class AbsorbNot(LawPass):
     """Absorb negations of truth values and bits, and merge two into one, by De Morgan's laws.
 
-    A negation goes inward where it is taken in there, and outward where two become one: nodes never become more.
+    Move a negation inwards if it is absorbed there, and outwards if two merge: the node count never grows.
 
     Rewrites: ``And(Not(x), Not(y))`` → ``Not(Or(x, y))``; ``Not(And(Not(x), y))`` → ``Or(x, Not(y))``; both also with
               ``Or``; ``Xor(Not(x), y)`` → ``Not(Xor(x, y))``, or ``Xor(x, not c)`` with a constant; ``Xor(x, true)`` →
               ``Not(x)``; all also of ``BitwiseAnd``, ``BitwiseOr``, ``BitwiseXor``, ``BitwiseNot``.
-    Refuses:  values inside that others use, too; constants that a caller may override, or whose shape may widen ``x``.
+    Refuses:  inner values with other consumers; constants that a caller may override, or whose shape may widen ``x``.
     Exactness: bit-exact.
     """
 
@@ -86,9 +86,9 @@ class CancelInEquality(LawPass):
     """Cancel common terms of integer equations, and fold their constants to one side.
 
     Rewrites: ``x + c == d`` → ``x == d - c``, also for ``Sub``, ``Xor``, ``BitwiseXor``; ``x + z == y + z`` →
-              ``x == y``, and so for those.
+              ``x == y``, likewise for these operators.
     Refuses:  floats, which round; orderings, which wrapping around breaks (``x + 1 < y + 1`` of the highest ``x``);
-              constants that a caller may override or that would grow; ``z`` that may widen what is left.
+              constants that a caller may override or that would grow; ``z`` that may widen the remaining operands.
     Exactness: bit-exact; integers wrap around.
     """
 
@@ -111,7 +111,7 @@ class CancelInEquality(LawPass):
             _law(
                 f"Equal({f}(x, z), {f}(y, z)) → Equal(x, y)",
                 _NO_ROUNDING,
-                When("vanishes_into(z, x, y)", "what is on both sides may widen what is left"),
+                When("vanishes_into(z, x, y)", "the common operand may widen the other ones"),
                 name=f,
             )
             for f in _UNDONE
@@ -133,8 +133,8 @@ class MergeWhere(LawPass):
 
     Rewrites: ``Where(c, Where(c, x, z), y)`` → ``Where(c, x, y)``; ``Where(c, x, Where(c, z, y))`` →
               ``Where(c, x, y)``.
-    Refuses:  ``z`` that may widen the result; floats, of which ONNX Runtime makes ``0.0`` of ``-0.0`` in some of the
-              loops that broadcast (``merge-where-fast`` does not mind).
+    Refuses:  ``z`` that may widen the result; floats, as ONNX Runtime turns ``-0.0`` into ``0.0`` in some broadcast
+              loops (``merge-where-fast`` accepts that).
     Exactness: bit-exact.
     """
 
@@ -147,9 +147,9 @@ class MergeWhere(LawPass):
 class MergeWhereFast(LawPass):
     """Merge two nested Where nodes with the same condition, of any type.
 
-    Rewrites: what ``merge-where`` rewrites, also of floats.
-    Refuses:  what may widen the result.
-    Exactness: exact by the standard; signs of zeros may differ from those that ONNX Runtime made before.
+    Rewrites: nested Where as in ``merge-where``, also of floats.
+    Refuses:  ``z`` that may widen the result.
+    Exactness: exact by the standard; ONNX Runtime may change the sign of a zero.
     """
 
     fast_math = ("nsz",)
@@ -161,7 +161,7 @@ class MergeWhereFast(LawPass):
 class OrderComparison(LawPass):
     """Canonicalize comparisons: the constant is the right operand.
 
-    Rewrites: ``c < x`` → ``x > c``, and so for ``LessOrEqual``, ``Greater``, ``GreaterOrEqual`` and ``Equal``.
+    Rewrites: ``c < x`` → ``x > c``, likewise ``LessOrEqual``, ``Greater``, ``GreaterOrEqual`` and ``Equal``.
     Refuses:  comparisons without a constant, or of constants; constants that a caller may override.
     Exactness: bit-exact.
     """

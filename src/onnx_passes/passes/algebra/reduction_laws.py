@@ -1,4 +1,4 @@
-"""Laws of two reductions in a row."""
+"""Laws of two consecutive reductions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class _Reduction:
 
     @staticmethod
     def of(node: ir.Node) -> _Reduction | None:
-        """Read a reduction whose axes are known."""
+        """Return the reduction of a node; None if its rank or axes are unknown."""
         length, keeps, axes = rank(node.inputs[0]), integer(node, "keepdims", 1), reduced_axes(node)
         if length is None or keeps is None or axes is None:
             return None
         return _Reduction(frozenset(axis % length for axis in axes), bool(keeps))
 
     def then(self, outer: _Reduction, length: int) -> _Reduction | None:
-        """Return the reduction that does both, if there is one."""
+        """Return the single reduction equal to ``self`` followed by ``outer``; None if there is none."""
         if self.keeps:
             merged = self.axes | outer.axes
             return _Reduction(merged, outer.keeps) if outer.keeps or self.axes <= outer.axes else None
@@ -77,7 +77,7 @@ def _laws(applies: str, names: Sequence[str]) -> Sequence[Law]:
     return tuple(
         _law(
             f"{f}(inner := {f}(x, ...), ...) → reduced_once(result, inner)",
-            When(f"{applies}(x)", "the type is that of another pass"),
+            When(f"{applies}(x)", "another pass handles this type"),
             When("can_merge(result, inner)"),
         )
         for f in names
@@ -89,10 +89,9 @@ def _laws(applies: str, names: Sequence[str]) -> Sequence[Law]:
 class MergeReductions(LawPass):
     """Merge two consecutive ReduceMax, or ReduceMin, nodes of integers.
 
-    Rewrites: ``ReduceMax(ReduceMax(x, a), b)`` → ``ReduceMax(x, a ∪ b)``, and so for ``ReduceMin``.
-    Refuses:  floats; sums and products, which a runtime may compute as floats and round; axes that are not known; an
-              inner reduction that keeps its axes where the outer one removes only its own, or the other way round; an
-              inner result that others use.
+    Rewrites: ``ReduceMax(ReduceMax(x, a), b)`` → ``ReduceMax(x, a ∪ b)``, likewise ``ReduceMin``.
+    Refuses:  floats; sums and products, which a runtime may compute as floats and round; unknown axes; reductions that
+              differ in ``keepdims``, unless one of them removes no further axes; an inner result with other consumers.
     Exactness: bit-exact.
     """
 
@@ -105,9 +104,9 @@ class MergeReductions(LawPass):
 class MergeReductionsFast(LawPass):
     """Merge two consecutive reductions of floats.
 
-    Rewrites: ``ReduceSum(ReduceSum(x, a), b)`` → ``ReduceSum(x, a ∪ b)``, and so for ``ReduceMax``, ``ReduceMin``,
+    Rewrites: ``ReduceSum(ReduceSum(x, a), b)`` → ``ReduceSum(x, a ∪ b)``, likewise ``ReduceMax``, ``ReduceMin``,
               ``ReduceProd`` and ``ReduceMean``.
-    Refuses:  what ``merge-reductions`` refuses for its axes or use.
+    Refuses:  axes and uses that ``merge-reductions`` refuses.
     Exactness: rounding; the order decides which NaN, which zero, and whether a partial sum overflows.
     """
 

@@ -1,1 +1,1 @@
-"""Passes that look at a model and say what they find."""
+"""Analyses: passes that measure a model without changing it."""

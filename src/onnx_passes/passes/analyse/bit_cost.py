@@ -27,20 +27,20 @@ class BitCost(Analysis):
     """Count the bit operations (BOPs) of all products, and the bits of their weights and sums, by data type.
 
     Rewrites: nothing; finds a ``ModelBitCost``: ``apply(model, "bit-cost")["bit-cost"].bops``. A multiply-accumulate of
-              a and w bits counts a * w, as in the tools of QONNX and FINN, and nothing where the weight is zero.
+              a and w bits counts a * w, as in the tools of QONNX and FINN; zero weights count nothing.
     Refuses:  nothing; a product whose shapes are not known is left out of the sums.
-    Exactness: changes nothing. Data types are those that quantizers round to, or less where ranges say so.
+    Exactness: changes nothing. Data types are the targets of quantizers, narrowed by ranges.
     """
 
     needs = ("shape-inference",)
 
     def analyze(self, model: ir.Model) -> ModelBitCost:
-        """Count on a copy in which weights are quantized."""
+        """Return the bit cost, computed on a copy with quantized weights."""
         return bit_cost(model)
 
 
 def bit_cost(model: ir.Model) -> ModelBitCost:
-    """Count on a copy in which weights are quantized."""
+    """Return the bit cost, computed on a copy with quantized weights."""
     prepared = Manager([]).run(plan(_PREPARED), copy_model(model)).model
     return bit_cost_of(prepared, _datatype)
 

@@ -1,4 +1,4 @@
-"""Count what it costs to run a model."""
+"""Count the cost of running a model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Cost(Analysis):
     """Count multiply-accumulates, other operations, parameters and bytes of every node, and peak memory.
 
     Rewrites: nothing; finds a ``ModelCost``: ``apply(model, "cost")["cost"].macs``.
-    Refuses:  nothing; a node whose shapes are not known is left out of the sums and named, an operator without a
-              formula counts nothing and is named, calls of functions among them: run inline-functions first.
+    Refuses:  nothing; a node with unknown shapes is left out of the sums and named. An operator without a formula
+              counts nothing and is named; calls of functions are among them, so run inline-functions first.
     Exactness: changes nothing. Amounts are exact, as formulas where dimensions are dynamic; bodies of If, Loop and
               Scan count once each.
     """
@@ -24,5 +24,5 @@ class Cost(Analysis):
     needs = ("shape-inference",)
 
     def analyze(self, model: ir.Model) -> ModelCost:
-        """Count."""
+        """Return the cost of the model."""
         return cost_of(model)

@@ -1,4 +1,4 @@
-"""Everything that can be said of a model without changing it, in one object."""
+"""A report about a model, collected without changing it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ import onnx_ir as ir
 from onnx_passes.analysis.bit_cost import ModelBitCost
 from onnx_passes.analysis.channels import TensorRange, range_report
 from onnx_passes.analysis.cost import ModelCost, cost_of
-from onnx_passes.analysis.dimensions import bind, dynamic_inputs, require_known
 from onnx_passes.analysis.formulas import WORK
-from onnx_passes.analysis.quantizers import Quantizer, quantizers_of
 from onnx_passes.analysis.ranges import ranges_of
-from onnx_passes.analysis.ranges.seeds import Known
+from onnx_passes.analysis.ranges.analyse import Known
 from onnx_passes.analysis.statistics import GraphStatistics, statistics_of
 from onnx_passes.analysis.streamlined import Streamlined, streamlined
-from onnx_passes.analysis.summary import Summary, summarize
-from onnx_passes.analysis.support import Support, support_of
+from onnx_passes.analysis.summary import Summary, bind, dynamic_inputs, require_known, summarize
+from onnx_passes.analysis.support import Quantizer, Support, quantizers_of, support_of
 from onnx_passes.analysis.weights import Weights, weights_of
+from onnx_passes.check.speed import shapes_text, timed_sample
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
 from onnx_passes.core.display import Displayed
@@ -39,16 +38,15 @@ from onnx_passes.verify.run.timing import SECONDS, TimedModel, time_in_turns
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.reference import Source as Samples
 from onnx_passes.verify.samples.reference import read_inputs
-from onnx_passes.verify.speed import shapes_text, timed_sample
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Whether a session of ONNX Runtime with its default optimizations runs the model.
+    """Result of running a model in a default session of ONNX Runtime.
 
-    ``runs`` is true only for such a session. ``seconds`` are those of one run on generated inputs, on one thread, with
-    the optimizations that ``level`` names: ``default`` or, where only that runs, ``none``. ``why`` says what prevents
-    the default session.
+    ``runs`` is true only if the default session runs the model. ``seconds`` is the time of one run on generated inputs,
+    on one thread, with the optimizations named by ``level``: ``default``, or ``none`` if only that runs. ``why`` is the
+    error that prevents the default session.
     """
 
     runs: bool
@@ -59,9 +57,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds for an inference in ONNX Runtime as it runs the model by default, on one thread, or what prevents it.
+    """Time per inference in ONNX Runtime, with default optimizations on one thread, or the reason why it fails.
 
-    ``operators`` are those that ONNX Runtime makes of the model, with the share of time that goes into each.
+    ``operators`` maps the operators of the optimized model to their share of the time.
     """
 
     least: float | None = None
@@ -74,7 +72,7 @@ class Timed:
 
 @dataclass(frozen=True, repr=False)
 class Inspection(Displayed):
-    """What was found; ``dimensions`` are the numbers that were put for dynamic dimensions."""
+    """Findings about a model; ``dimensions`` are the sizes used for its dynamic dimensions."""
 
     summary: Summary
     dynamic: Mapping[str, list[str]]
@@ -100,20 +98,20 @@ class Inspection(Displayed):
         """Return plain data.
 
         ``name, ir_version, producer, opsets, inputs, outputs, nodes, operators, parameters, bytes, subgraphs,
-        functions, dynamic_dimensions, values_without_shape, datatypes, repairs``: the model as it came;
+        functions, dynamic_dimensions, values_without_shape, datatypes, repairs``: the original model;
         ``parameters`` and ``bytes`` are those of initializers.
-        ``dynamic_inputs``: inputs by dynamic dimension. ``dimensions``: numbers put for them.
+        ``dynamic_inputs``: inputs by dynamic dimension. ``dimensions``: the sizes used for them.
         ``weights``: ``tensors, elements, bytes, in_nodes`` by element type, the last those in Constant nodes.
         ``quantizers``: kinds with ``operator, bits, signed, of, per, nodes``.
         ``operator_support``: ``operator, nodes, defined_by, kernel`` for every operator that ONNX does not define or
-        ONNX Runtime has no kernel for. ``statistics``: the form of the graph. ``cost``: see ``ModelCost.to_json``.
-        ``streamlined``: how far a quantized network is in integers, with a row for each integer layer, or nothing.
-        ``bits``: bit operations and memory of a quantized network, see ``ModelBitCost.to_json``, or nothing.
-        ``ranges``: ``name, low, high, scale, channels, stuck, values, unread`` of tensors, or nothing if not asked for.
-        ``tensors``: ``TensorStatistics`` over the data, or nothing if none was given.
-        ``notes``: what the numbers leave out. ``run``: ``runs, seconds, why, level``, see ``Trial``, or nothing if not
-        asked for.
-        ``time``: ``least, median, runs, sample, operators, why``, see ``Timed``, or nothing if not asked for.
+        ONNX Runtime has no kernel for. ``statistics``: see ``GraphStatistics``. ``cost``: see ``ModelCost.to_json``.
+        ``streamlined``: progress of a quantized network towards integers, with a row for each integer layer, or null.
+        ``bits``: bit operations and memory of a quantized network, see ``ModelBitCost.to_json``, or null.
+        ``ranges``: ``name, low, high, scale, channels, stuck, values, unread`` of tensors, or null if not requested.
+        ``tensors``: ``TensorStatistics`` over the data, or null without data.
+        ``notes``: parts of the model that the numbers leave out. ``run``: ``runs, seconds, why, level``, see ``Trial``,
+        or null if not requested.
+        ``time``: ``least, median, runs, sample, operators, why``, see ``Timed``, or null if not requested.
         """
         return {
             **self.summary.to_json(),
@@ -143,11 +141,11 @@ def inspect(
     ranges: bool | Mapping[str, Known] = False,
     data: Sequence[Samples] = (),
 ) -> Inspection:
-    """Look at a model, with numbers for dynamic dimensions if given; ``run`` tries whether it can be executed.
+    """Inspect a model, with ``dimensions`` for its dynamic dimensions; ``run`` tries to execute it.
 
-    ``time`` measures how long ONNX Runtime takes for it, on ``data`` if there is any, and with which operators.
-    ``ranges`` asks for the range of every tensor, with channels that never change; it may say what comes in, as for
-    ``onnx_passes.ranges``. ``data``, as inputs for ``apply``, asks for statistics of every tensor over it.
+    ``time`` measures ONNX Runtime on ``data``, or on generated inputs, by operator. ``ranges`` requests the range of
+    every tensor, and its channels that never change; a mapping gives ranges of the inputs, as for
+    ``onnx_passes.ranges``. ``data``, given as inputs for ``apply``, requests statistics of every tensor over it.
     """
     model, sizes = load(source), dict(dimensions or {})
     inferred, notes = with_shapes(model, sizes)
@@ -174,7 +172,7 @@ def inspect(
 
 
 def with_shapes(model: ir.Model, sizes: Mapping[str, int]) -> tuple[ir.Model, list[str]]:
-    """Return a copy with all shapes that can be inferred, functions inlined, and remarks on what could not be done."""
+    """Return a copy with inferred shapes and inlined functions, and remarks on remaining unknown shapes."""
     copy, notes = copy_model(model), list[str]()
     for identifier in [identifier for identifier in copy.functions if identifier[:2] in WORK.table()]:
         del copy.functions[identifier]
@@ -191,7 +189,7 @@ def with_shapes(model: ir.Model, sizes: Mapping[str, int]) -> tuple[ir.Model, li
 
 
 def require_known_anywhere(model: ir.Model, inferred: ir.Model, sizes: Mapping[str, int]) -> None:
-    """Refuse numbers for dimensions that neither the model nor inference names."""
+    """Refuse sizes for dimensions that occur neither in the model nor in the inferred shapes."""
     for name, size in sizes.items():
         try:
             require_known(inferred, {name: size})
@@ -200,7 +198,7 @@ def require_known_anywhere(model: ir.Model, inferred: ir.Model, sizes: Mapping[s
 
 
 def try_to_run(model: ir.Model, dimensions: Mapping[str, int] | None = None) -> Trial:
-    """Run the model once on generated inputs as a session runs it by default, and else without optimizations.
+    """Run the model once on generated inputs in a default session, else without optimizations.
 
     A default session runs in a process of its own: its optimizations are known to crash on some models.
     """
@@ -227,7 +225,7 @@ def _seconds(ready: Executable, sample: Sample) -> float:
 def time_model(
     model: ir.Model, dimensions: Mapping[str, int] | None = None, data: Sequence[Samples] = (), seconds: float = SECONDS
 ) -> Timed:
-    """Time a model in ONNX Runtime as it runs it by default, on the first of the data, or on generated ones."""
+    """Time a model in a default session of ONNX Runtime, on the first of the data or on generated inputs."""
     try:
         sample = read_inputs(model, data)[0] if data else timed_sample(model, dimensions=dimensions)
         ready = TimedModel(model, sample)

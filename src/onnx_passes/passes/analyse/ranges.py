@@ -1,4 +1,4 @@
-"""The ranges of a model, whatever it comes from."""
+"""The ranges of the tensors of a model, from any source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnx_passes.analysis.ranges import Range, ranges_of
-from onnx_passes.analysis.ranges.seeds import Known
+from onnx_passes.analysis.ranges.analyse import Known
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
 from onnx_passes.core.display import Displayed
@@ -15,7 +15,7 @@ from onnx_passes.graph.load import Source, load
 
 
 class Ranges(dict[str, Range], Displayed):
-    """Which values tensors can hold, by name."""
+    """Ranges of tensors, by name."""
 
     def __repr__(self) -> str:
         return f"<Ranges of {len(self)} tensors>"
@@ -25,14 +25,14 @@ class Ranges(dict[str, Range], Displayed):
         return "\n".join(f"{name}: {found.low:g} … {found.high:g}" for name, found in overall.items())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Keep IPython from printing it as any other dictionary."""
+        """Print the short form in IPython instead of the dictionary."""
         printer.text(repr(self))
 
 
 def ranges(source: Source, inputs: Mapping[str, Known] | None = None) -> Ranges:
-    """Return by name which values the tensors of a model can hold: bounds and, for scaled integers, scale and bias.
+    """Return the range of each tensor by name: bounds and, for scaled integers, scale and bias.
 
-    ``inputs`` says what comes in, by the name of the input: ``(low, high)``, a data type such as ``"UINT8"``, or a
+    ``inputs`` maps names of inputs to their ranges: ``(low, high)``, a data type such as ``"UINT8"``, or a
     ``Range``. Shapes are inferred on a copy; values in bodies of If, Loop and Scan are left out.
     """
     model = copy_model(load(source))

@@ -1,4 +1,4 @@
-"""Measure the form of a graph."""
+"""Measure the shape of a graph: depth, width and fan-out."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class Statistics(Analysis):
     """
 
     def analyze(self, model: ir.Model) -> GraphStatistics:
-        """Measure."""
+        """Return the statistics of the graph."""
         return statistics_of(model)

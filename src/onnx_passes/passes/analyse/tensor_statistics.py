@@ -1,4 +1,4 @@
-"""What the tensors of a model hold while it runs on data: statistics by tensor and by channel."""
+"""Statistics of the tensors of a model over data, by tensor and by channel."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.reference import Source
 
 _MOST_LEVELS = 1 << 16
-"""Tensors with more different values than this are no quantized ones."""
+"""Tensors with more distinct values than this are not quantized."""
 
 
 @dataclass(frozen=True)
 class TensorStatistics:
-    """What one tensor held: arrays have an element for each channel, or one if there are none.
+    """Statistics of one tensor; arrays have an element per channel, or one element without channels.
 
-    ``zeros`` and ``saturated`` are shares between 0 and 1: of zeros, and of elements at the least or greatest of all
-    values that a tensor of scaled integers can hold. ``levels`` counts its different values, of ``of_levels`` that one
-    channel can have; floats have neither.
+    ``zeros`` and ``saturated`` are shares between 0 and 1: of zeros, and of elements at the least or greatest value
+    that a tensor of scaled integers can hold. ``levels`` counts the distinct values, and ``of_levels`` the values
+    that one channel can have; both are None for floats.
     """
 
     name: str
@@ -46,7 +46,7 @@ class TensorStatistics:
     of_levels: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; what differs from channel to channel is a list, and what is no finite number null."""
+        """Return plain data: per-channel statistics as lists, non-finite numbers as null."""
         return {
             key: _finite(value.tolist() if isinstance(value, np.ndarray) else value)
             for key, value in vars(self).items()
@@ -56,7 +56,7 @@ class TensorStatistics:
 def tensor_statistics(
     model: ir.Model, data: Sequence[Source], known: Mapping[ir.Value, Range]
 ) -> tuple[TensorStatistics, ...]:
-    """Run a model on data, batch by batch, and look at its inputs and at all results that are numbers."""
+    """Run a model on data, batch by batch, and return statistics of its inputs and numeric results."""
     values = [value for node in model.graph for value in node.outputs if value.name and constant(value) is None]
     gathered: dict[str, _Gathered] = {}
     tensors = {value.name: value for value in (*model.graph.inputs, *values)}
@@ -85,7 +85,7 @@ def _finite(value: Any) -> Any:
 
 @dataclass
 class _Gathered:
-    """What was seen of a tensor so far: by channel, and of all its elements."""
+    """Running statistics of one tensor: by channel and over all elements."""
 
     value: ir.Value
     known: Range | None
@@ -96,7 +96,7 @@ class _Gathered:
     at_ends: int = 0
 
     def add(self, array: np.ndarray) -> None:
-        """Look at one batch; means and squares around them are joined so that nothing cancels out."""
+        """Add one batch; means and sums of squares are merged in a numerically stable way."""
         wide = array.astype(np.float64)
         axis = channel_axis(self.value)
         if axis is None or dimension(self.value, axis) is None or wide.ndim <= axis:
@@ -124,7 +124,7 @@ class _Gathered:
             self.at_ends += int(((array <= low) | (array >= high)).sum()) if low < high else 0
 
     def statistics(self) -> TensorStatistics:
-        """Return what was seen."""
+        """Return the statistics of all batches."""
         least, most, zeros, mean, squares = self.parts
         grid = None if self.known is None else self.known.grid
         overall = float(mean.mean())

@@ -1,1 +1,1 @@
-"""Passes that only add to what is known of values."""
+"""Passes that only annotate values."""

@@ -1,4 +1,4 @@
-"""Write down which values tensors can hold."""
+"""Annotate tensors with their ranges."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class RangeAnnotation(Annotation):
     Rewrites: ``y = Quant <signed = 0> (x, 0.5, 0, 4)`` → ``y`` with ``onnx_passes.range`` =
               ``{"low":0,"high":7.5,"scale":0.5,"bias":0,"qlow":0,"qhigh":15}``: every value of ``y`` lies between
               ``low`` and ``high``, and is ``scale * q + bias`` for an integer ``q`` between ``qlow`` and ``qhigh``.
-              What differs from channel to channel is a list along ``axis``; an open end is null. Constants, and values
-              of which nothing is known, get nothing.
-    Refuses:  to say anything inside the bodies of If, Loop and Scan, or behind operators that it does not know.
-    Exactness: annotates only; bounds include what rounding in floats can do, and hold for all inputs within
-              ``inputs``, within their data types (``finn_datatype``) and, for integers, their element types. Runs in
-              which NaN occurs are not covered.
+              Per-channel bounds are a list along ``axis``; an open end is null. Constants and values of unknown range
+              get no annotation.
+    Refuses:  to annotate values in bodies of If, Loop and Scan, or results of unknown operators.
+    Exactness: annotates only; bounds include rounding errors of floats, and hold for all inputs within
+              ``inputs``, within their data types (``finn_datatype``) and, for integers, their element types. Runs
+              with NaN are not covered.
     """
 
     needs = ("shape-inference",)
 
-    inputs: str = option("", "what comes in, as 'x=0:255 y=INT4'; otherwise data types of inputs are taken")
+    inputs: str = option("", "ranges of inputs, as in 'x=0:255 y=INT4'; by default those of their data types")
 
     def call(self, model: ir.Model) -> PassResult:
-        """Analyse and write."""
+        """Compute the ranges and write the annotations."""
         known = ranges_of(model, parse_inputs(self.inputs))
         modified = False
         for value, found in known.items():

@@ -25,7 +25,7 @@ from onnx_passes.graph.wording import describe
 
 _ROUNDS = 3
 _FEW = 32
-"""Nodes up to which gaps are filled one by one."""
+"""Up to this number of nodes, gaps are filled node by node."""
 
 
 @passes.verify.equality
@@ -34,25 +34,26 @@ class ShapeInference(Annotation):
     """Infer the types and shapes of all values, with names and arithmetic for dynamic dimensions.
 
     Rewrites: ``y = Concat <axis = 0> (x, x)`` with ``x: float[N, 8]`` → ``y: float[2*N, 8]``. Unknown dimensions
-              of inputs get names (``_d0``), so that equal ones can be told. Quant, Trunc, MultiThreshold and
+              of inputs get names (``_d0``), so that equal dimensions share a name. Quant, Trunc, MultiThreshold and
               other operators of QONNX, Brevitas and FINN are known.
-    Refuses:  to replace a declared type, or a declared name but by a number. A declared shape that the operator, or
-              a branch of an If, contradicts is dropped, and reported; ``strict-mode`` makes it an error.
+    Refuses:  to replace a declared type; to replace a declared dimension name except by a number. A declared shape that
+              the operator, or a branch of an If, contradicts is dropped and reported; ``strict-mode`` makes it an
+              error.
     Exactness: annotates only; no node and no result changes.
     """
 
     check_type: bool = option(False, "refuse element types that contradict the operators")
     strict_mode: bool = option(False, "refuse shapes that contradict the operators, and nodes that cannot be inferred")
-    gaps_only: bool = option(False, "only look for what is not known at all, node by node or by onnx: fast")
-    renew: bool = option(False, "infer again what has dimensions of which nothing but a made-up name is known")
-    data_prop: bool = option(True, "let onnx follow the contents of small tensors where it has to help out")
+    gaps_only: bool = option(False, "only infer missing types and shapes, node by node or by onnx: fast")
+    renew: bool = option(False, "infer again where a dimension has only a made-up name")
+    data_prop: bool = option(True, "let onnx propagate the contents of small tensors where it fills gaps")
 
     def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
+        """Run without a pass manager."""
         return self.run(model, Context())
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Infer symbolically, then let onnx fill the gaps, as long as each helps the other."""
+        """Alternate symbolic inference and onnx, as long as each fills gaps of the other."""
         if model.functions and (size := expanded_size(model)) > MOST_NODES:
             context.note(f"nothing is inferred: the functions of the model expand to {size} nodes")
             return PassResult(model, modified=False)
@@ -69,14 +70,14 @@ class ShapeInference(Annotation):
         if self.gaps_only:
             gaps = list(nodes_with_gaps(model.graph))
             if 0 < len(gaps) <= _FEW:
-                # To ask onnx means to write the whole model.
+                # onnx infers on a serialized copy of the whole model.
                 filled = infer_alone(model, gaps)
             if not has_gaps(model.graph):
                 return PassResult(model, modified=filled)
         before = KnownShapes(model.graph)
         memory = context.memory.setdefault(Memory, Memory())
         if self.gaps_only or has_static_inputs(model.graph):
-            # Without dynamic dimensions there is nothing symbolic to find out, and onnx is much faster.
+            # Without dynamic dimensions, symbolic inference finds nothing more, and onnx is much faster.
             if not (self.gaps_only or memory.has_checked):
                 before.drop(false_claims(model, data_prop=self.data_prop))
             fill_gaps(model, data_prop=self.data_prop)
@@ -95,7 +96,7 @@ class ShapeInference(Annotation):
         return self._settled(model, before, context)
 
     def _settled(self, model: ir.Model, before: KnownShapes, context: Context, *, filled: bool = False) -> PassResult:
-        """Keep what was inferred, and report the declarations that are false."""
+        """Keep the inferred shapes, and report false declarations."""
         context.memory[Memory].has_checked |= not self.gaps_only
         modified = before.settle()
         if before.contradicted:
@@ -120,7 +121,7 @@ class ShapeInference(Annotation):
 
 
 def _declared_and_inferred(model: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
-    """Pair each result with one inferred from the inputs of the model alone."""
+    """Pair each result with a copy inferred from the inputs of the model alone."""
     try:
         copy = model.clone()
     except RuntimeError as error:

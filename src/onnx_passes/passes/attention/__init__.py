@@ -1,1 +1,1 @@
-"""Attention and what belongs to it: recognised in whatever way it is written, and put into operators of its own."""
+"""Fuse attention, rotary embeddings and masks of exported graphs into single operators."""

@@ -1,4 +1,4 @@
-"""One description of an attention, whatever it was written as and whichever operator it becomes."""
+"""Description of an attention, independent of its original and its target operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_passes.passes.attention.masks import Mask
 
 @dataclass(frozen=True)
 class Past:
-    """Keys and values of earlier runs, and the values of the graph that hold these and the new ones."""
+    """Cached keys and values of earlier runs, and the graph values with the cached and new ones concatenated."""
 
     key: ir.Value
     value: ir.Value
@@ -28,10 +28,9 @@ class Past:
 class AttentionForm:
     """``softmax(softcap(q @ kᵀ * scale) + masks) @ v``, with ``q``, ``k`` and ``v`` as tensors of heads.
 
-    Keys and values are those before heads were repeated and the past was put in front of them. ``output`` is what the
-    attention computes: tensors of heads, or ``[batch, sequence, heads * size]`` where ``merge`` puts these beside each
-    other. ``guarded`` says that a row of keys that are all left out gives zeros, not NaN. ``nodes`` compute nothing
-    else, the last first.
+    Keys and values are those before heads are repeated and the cache is prepended. ``output`` is the result:
+    tensors of heads, or ``[batch, sequence, heads * size]`` if ``merge`` concatenates the heads. ``guarded``: a row
+    whose keys are all masked gives zeros, not NaN. ``nodes`` compute only the attention, the last node first.
     """
 
     output: ir.Value
@@ -56,7 +55,7 @@ class AttentionForm:
 
     @property
     def own_nodes(self) -> list[ir.Node]:
-        """List the nodes that compute nothing but the attention, those around heads included, the last at the end."""
+        """Return the nodes that compute only the attention, including head reshapes, the last node at the end."""
         own: dict[ir.Node, None] = dict.fromkeys(self.nodes)
         presents = () if self.past is None else (self.past.present_key, self.past.present_value)
         for node in (*self.q.nodes, *self.k.nodes, *self.v.nodes):
@@ -67,38 +66,38 @@ class AttentionForm:
 
     @property
     def given_scale(self) -> float | None:
-        """Return the scale, unless it is the one that operators take by themselves."""
+        """Return the scale; None if it is the default of the operators."""
         usual = self.size is not None and math.isclose(self.scale, self.size**-0.5, rel_tol=1e-6)
         return None if usual else self.scale
 
     @property
     def mask_rank(self) -> int:
-        """Return the rank of all masks together."""
+        """Return the highest rank of the masks."""
         return max(rank(mask.value) or 0 for mask in self.masks)
 
     @property
     def heads(self) -> int | None:
-        """Return how many heads queries have, if that is known."""
+        """Return the number of query heads; None if unknown."""
         return _known(self.q.sizes[1])
 
     @property
     def kv_heads(self) -> int | None:
-        """Return how many heads keys and values have, if that is known."""
+        """Return the number of key and value heads; None if unknown."""
         return _known(self.k.sizes[1])
 
     @property
     def size(self) -> int | None:
-        """Return the size of the heads of queries and keys, if that is known."""
+        """Return the size of a query or key head; None if unknown."""
         return _known(self.q.sizes[3])
 
     @property
     def flat(self) -> tuple[ir.Value, ir.Value, ir.Value] | None:
-        """Return queries, keys and values as ``[batch, sequence, heads * size]``, if the graph has all of them."""
+        """Return ``[batch, sequence, heads * size]`` of queries, keys and values; None unless the graph has all."""
         q, k, v = self.q.flat, self.k.flat, self.v.flat
         return None if q is None or k is None or v is None else (q, k, v)
 
     def condition(self, op: Builder) -> ir.Value | None:
-        """Build the mask as what is true for the keys that count, if it leaves keys out and does nothing else."""
+        """Build the boolean mask, true for visible keys; None unless all masks only hide keys."""
         if not self.masks or not all(mask.is_boolean(self.dtype) for mask in self.masks):
             return None
         first, *others = (mask.condition(op) for mask in self.masks)
@@ -107,7 +106,7 @@ class AttentionForm:
         return first
 
     def bias(self, op: Builder) -> ir.Value | None:
-        """Build the mask as what is added to the scores."""
+        """Build the mask as a term of the scores."""
         total: ir.Value | None = None
         for mask in self.masks:
             term = mask.bias(op, self.dtype, keeps_infinity=self.guarded)

@@ -1,4 +1,4 @@
-"""Put the operator Attention in the place of what computes one."""
+"""Fuse attention into the operator Attention."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _SINCE = 23
 class FuseAttention(EditorPass):
     """Fuse scaled dot-product attention into the operator Attention.
 
-    Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)`` → ``Attention(q, k, v, mask)``; with heads
-              that are split before and merged behind it, keys and values that are repeated for groups of queries or
-              follow those of the past, a soft cap, masks that are added or chosen, and casts around the softmax. A
-              mask that leaves out the keys behind each query, counted from the end of the past, and nothing else,
-              becomes ``is_causal=1``; one that leaves out nothing goes. An Attention that is there takes in the heads
-              around it, and such masks, too.
+    Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)`` → ``Attention(q, k, v, mask)``; including
+              reshapes that split and merge heads, keys and values that are repeated for groups of queries or appended
+              to a cache, a soft cap, masks that are added or selected by Where, and casts around the softmax. A mask
+              that hides exactly the keys after each query, counted from the end of the cache, becomes ``is_causal=1``;
+              one that hides nothing is dropped. An existing Attention absorbs the head reshapes and such masks, too.
     Refuses:  opsets below 23; a softmax over another axis; a scale that is not one positive number; a mask that
-              enlarges the scores, is of another type, or may leave out all keys of a query by minus infinity, which
-              gives NaN where Attention gives zeros; batches or heads that do not fit; other types than single and half
-              precision; a value inside that is used elsewhere; soft caps, with ``soft-cap=false``: the kernel of ONNX
-              Runtime takes several times as long for them on a CPU as separate operators, which a note says.
+              enlarges the scores, is of another type, or may hide all keys of a query by minus infinity, which gives
+              NaN where Attention gives zeros; batches or heads that do not match; other types than single and half
+              precision; an intermediate value with other consumers; soft caps, with ``soft-cap=false``: on a CPU the
+              kernel of ONNX Runtime is several times slower with a soft cap than separate operators, which a note
+              reports.
     Exactness: rounding; scores that a mask makes infinite may become finite.
     """
 
@@ -48,7 +48,7 @@ class FuseAttention(EditorPass):
     soft_cap: bool = option(True, "fuse attention with a soft cap, too, which is slower in ONNX Runtime on a CPU")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the products of the graph and its subgraphs."""
+        """Fuse the attentions of the graph and its subgraphs."""
         triangles = Triangles(editor.graph)
         before = _soft_capped(editor.graph)
         write = partial(_write, soft_cap=self.soft_cap)
@@ -60,7 +60,7 @@ class FuseAttention(EditorPass):
 
 
 def _soft_capped(graph: ir.Graph | ir.Function) -> int:
-    """Count the attentions with a soft cap."""
+    """Count the Attention nodes with a soft cap."""
     nodes = (node for node in all_nodes(graph) if not node.domain and node.op_type == "Attention")
     return sum(node.attributes.get_float("softcap", 0.0) != 0 for node in nodes)
 
@@ -69,11 +69,11 @@ def _write(r: Rewrite, form: AttentionForm, *, soft_cap: bool) -> Refusal | None
     if r.op.opset < _SINCE:
         return no(f"Attention needs opset {_SINCE}: run modernize or convert-opset", at=form.root)
     if form.softcap and not soft_cap:
-        return no("soft caps stay, as soft-cap=false asks for", at=form.root)
+        return no("soft-cap=false keeps soft caps", at=form.root)
     attributes: dict[str, Any] = {"scale": form.given_scale, "softcap": form.softcap or None}
     if form.softmax_in is not None and form.softmax_in != form.dtype:
         attributes["softmax_precision"] = form.softmax_in.value
-    _put(r, form, [*_inputs(r.op, form), full_mask(r.op, form)], attributes)
+    _replace(r, form, [*_inputs(r.op, form), full_mask(r.op, form)], attributes)
     return None
 
 
@@ -82,8 +82,8 @@ def _inputs(op: Builder, form: AttentionForm) -> tuple[ir.Value, ir.Value, ir.Va
     return flat or (form.q.build(op), form.k.build(op), form.v.build(op))
 
 
-def _put(r: Rewrite, form: AttentionForm, inputs: list[ir.Value | None], attributes: dict[str, Any]) -> None:
-    """Build the operator in the place of all that is described."""
+def _replace(r: Rewrite, form: AttentionForm, inputs: list[ir.Value | None], attributes: dict[str, Any]) -> None:
+    """Build the Attention that replaces the recognised nodes."""
     if form.merge is not None or len(form.q.perm) == FLAT:
         attributes = {**attributes, "q_num_heads": form.heads, "kv_num_heads": form.kv_heads}
     if form.past is None:
@@ -95,7 +95,7 @@ def _put(r: Rewrite, form: AttentionForm, inputs: list[ir.Value | None], attribu
 
 
 def _widen(r: Rewrite, form: AttentionForm) -> None:
-    """Let an Attention that is there split, repeat and cache heads by itself."""
+    """Fuse splitting, repeating and caching of heads into an existing Attention."""
     *_, node = form.nodes
     mask = node.inputs[3] if len(node.inputs) > 3 else None
-    _put(r, form, [*_inputs(r.op, form), mask], dict(node.attributes))
+    _replace(r, form, [*_inputs(r.op, form), mask], dict(node.attributes))

@@ -1,4 +1,4 @@
-"""Put the operator RotaryEmbedding in the place of what computes one."""
+"""Fuse rotary embeddings into the operator RotaryEmbedding."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Angles = tuple[ir.Value, ir.Value]
 @passes.verify.tolerance
 @passes.register("attention")
 class FuseRotaryEmbedding(EditorPass):
-    """Fuse the rotation of queries and keys by their position into the operator RotaryEmbedding.
+    """Fuse the rotation of queries and keys by position into the operator RotaryEmbedding.
 
-    Rewrites: ``x * cos + Concat(-second half of x, first half) * sin`` → ``RotaryEmbedding(x, cos, sin)``; of
-              neighbours instead of halves, of the first elements of each head only, with angles that are computed or
-              looked up. Where heads are split from ``[batch, sequence, heads * size]`` it rotates that, in front of
-              the split; so does a RotaryEmbedding that is there, and gives each of a batch its angles.
-    Refuses:  opsets below 23; a rotation the other way round, or of other elements; angles that differ between heads or
-              between the elements of a pair; other types than single and half precision; a value inside that is used
-              elsewhere.
+    Rewrites: ``x * cos + Concat(-second half of x, first half) * sin`` → ``RotaryEmbedding(x, cos, sin)``; also for
+              pairs of neighbours instead of halves, for the first elements of each head only, and with angles that are
+              computed or looked up. Where heads are split from ``[batch, sequence, heads * size]``, the rotation moves
+              before the split; so does an existing RotaryEmbedding, whose angles are expanded over the batch.
+    Refuses:  opsets below 23; a rotation in the opposite direction or of other elements; angles that differ between
+              heads or between the elements of a pair; other types than single and half precision; an intermediate value
+              with other consumers.
     Exactness: rounding.
     """
 
@@ -43,7 +43,7 @@ class FuseRotaryEmbedding(EditorPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the sums of the graph and its subgraphs, then at what is rotated."""
+        """Fuse the rotations of the graph and its subgraphs, then move them before the split of heads."""
         shared: dict[tuple[Any, ...], Angles] = {}
         fuse_each(editor, _RULE, "Add", recognise, lambda r, rotation: _write(r, rotation, shared))
         for node in [node for node in all_nodes(editor.graph) if is_standard(node, "RotaryEmbedding")]:
@@ -64,7 +64,7 @@ def _write(r: Rewrite, rotation: Rotation, shared: dict[tuple[Any, ...], Angles]
     if not _fits(rotation.cos, axis, batch, sequence):
         return no("the angles are not known to be one for each position", at=rotation.cos)
     if axis != 1 and (heads.split is None or rotation.part is not None):
-        return no("heads come behind positions, and are not split from one axis", at=x)
+        return no("heads come after positions, and are not split from one axis", at=x)
     key = (rotation.cos, rotation.sin, rotation.interleaved, axis, str(batch), r.op.opset)
     angles = shared.get(key) or _angles(r.op, rotation, axis, batch)
     if angles is None:
@@ -93,7 +93,7 @@ def _fits(angles: ir.Value, axis: int, batch: Dim, sequence: Dim) -> bool:
 
 
 def _angles(op: Builder, rotation: Rotation, axis: int, batch: Dim) -> Angles | None:
-    """Build cosines and sines as ``[batch, sequence, half the size]``."""
+    """Build cosines and sines as ``[batch, sequence, size / 2]``; None if the elements of a pair differ."""
     made: list[ir.Value] = []
     for value in (rotation.cos, rotation.sin):
         half = halved(op, value, interleaved=rotation.interleaved)
@@ -107,7 +107,7 @@ def _angles(op: Builder, rotation: Rotation, axis: int, batch: Dim) -> Angles | 
 
 
 def _without(op: Builder, value: ir.Value, axis: int) -> ir.Value:
-    """Take out an axis of size one, best where it was put in."""
+    """Remove an axis of size one, preferably by undoing the Unsqueeze that added it."""
     node = made_by(value, "Unsqueeze")
     axes = None if node is None else constant(node.inputs[1])
     if node is not None and axes is not None and axes.reshape(-1).tolist() == [axis] and node.inputs[0] is not None:
@@ -126,7 +126,7 @@ def _rotated(op: Builder, heads: Heads, x: ir.Value, angles: Angles, attributes:
 
 
 def _improve(editor: Editor, node: ir.Node) -> None:
-    """Rotate what heads are split from, in front of the split; and give each of a batch its angles."""
+    """Move the rotation before the split of heads, and expand its angles over the batch."""
     x, cos, sin = node.inputs[:3]
     if x is None or cos is None or sin is None or rank(x) != len(HEADS_FIRST):
         return
@@ -146,7 +146,7 @@ def _improve(editor: Editor, node: ir.Node) -> None:
 
 
 def _for_each(op: Builder, angles: ir.Value, x: ir.Value, batch: Dim) -> ir.Value:
-    """Repeat angles for each of a batch: beside those for one, ONNX Runtime takes no batch of several."""
+    """Repeat angles for the whole batch: ONNX Runtime does not broadcast them over a batch."""
     if isinstance(batch, int):
         return op.Expand(angles, [batch, 1, 1])
     return op.Expand(angles, op.Concat(op.Shape(x, start=0, end=1), [1, 1], axis=0))

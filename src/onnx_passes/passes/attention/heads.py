@@ -1,4 +1,4 @@
-"""Tensors of heads, ``[batch, heads, sequence, size]``: how graphs split, transpose, repeat and cache them."""
+"""Tensors of heads, ``[batch, heads, sequence, size]``: splitting, transposing, repeating and caching of heads."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SEQUENCE_FIRST = (0, 2, 1, 3)
 class Heads:
     """A tensor of heads: ``value`` with its axes in the order ``perm``, times ``scale``.
 
-    Without an axis of heads, ``value`` of rank three is one head. ``nodes`` are those that were read through, the last
-    first.
+    Without an axis of heads, ``value`` of rank three is one head. ``nodes`` are the nodes between ``value`` and the
+    product, the last node first.
     """
 
     value: ir.Value
@@ -34,19 +34,19 @@ class Heads:
 
     @property
     def sizes(self) -> tuple[Dim, ...]:
-        """Return batch, heads, sequence and size of a head."""
+        """Return batch, number of heads, sequence length and head size."""
         batch, *heads, sequence, size = permuted(dims(self.value) or (), list(self.perm))
         return batch, *(heads or [1]), sequence, size
 
     @property
     def flat(self) -> ir.Value | None:
-        """Return ``[batch, sequence, heads * size]``, if the graph has that."""
+        """Return ``[batch, sequence, heads * size]``; None if the graph has no such value."""
         split = self.split
         return None if split is None else split.inputs[0]
 
     @property
     def split(self) -> ir.Node | None:
-        """Return the Reshape that splits the heads of ``flat``."""
+        """Return the Reshape that splits ``flat`` into heads; None if there is none."""
         node = made_by(self.value, "Reshape")
         if self.perm != SEQUENCE_FIRST or node is None:
             return None
@@ -56,28 +56,28 @@ class Heads:
         return node if isinstance(parts[2], int) else None
 
     def build(self, op: Builder) -> ir.Value:
-        """Build the tensor, with its axes in order and not scaled."""
+        """Build the tensor with its axes in order, without the scale."""
         return transposed(op, self.value, list(self.perm))
 
 
 def read_query(value: ir.Value) -> Heads:
-    """Read queries as the product has them."""
+    """Return the heads of the left operand of the product."""
     return _walk(Heads(value, tuple(range(rank(value) or 0))), _unscaled, _untransposed)
 
 
 def read_key(value: ir.Value) -> Heads:
-    """Read keys, which the product has transposed."""
+    """Return the heads of the right operand of the product, which is transposed."""
     *order, sequence, size = range(rank(value) or 0)
     return _walk(Heads(value, (*order, size, sequence)), _unscaled, _untransposed, _unsquashed)
 
 
 def read_value(value: ir.Value) -> Heads:
-    """Read values as the product has them."""
+    """Return the heads of the values."""
     return _walk(Heads(value, tuple(range(rank(value) or 0))), _untransposed)
 
 
 def unrepeated(heads: Heads) -> tuple[Heads, int]:
-    """Return the heads before each was repeated for several queries, and how often it was."""
+    """Return the heads before their repetition for groups of queries, and the number of repetitions."""
     join = made_by(heads.value, "Reshape")
     expand = None if join is None else made_by(join.inputs[0], "Expand")
     insert = None if expand is None else made_by(expand.inputs[0], "Unsqueeze", "Reshape")
@@ -89,7 +89,7 @@ def unrepeated(heads: Heads) -> tuple[Heads, int]:
         return heads, 1
     if heads.perm != HEADS_FIRST or len(before) != len(HEADS_FIRST) or len(inserted) != len(wide) != len(before):
         return heads, 1
-    # As many elements are in all that is reshaped: nothing but the axis that was put in can have been expanded.
+    # Reshape keeps the number of elements, so that only the inserted axis can have been expanded.
     if not _same(inserted, [*before[:2], 1, *before[2:]]) or not _same(
         [before[0], *before[2:]], [after[0], *after[2:]]
     ):
@@ -102,7 +102,7 @@ def unrepeated(heads: Heads) -> tuple[Heads, int]:
 
 
 def uncached(heads: Heads) -> tuple[Heads, ir.Value] | None:
-    """Return the heads before those of the past were put in front of them, and those of the past."""
+    """Return the new heads and the cached ones before them; None if nothing is cached."""
     node = made_by(heads.value, "Concat")
     if heads.perm != HEADS_FIRST or node is None or len(node.inputs) != 2:
         return None
@@ -114,7 +114,7 @@ def uncached(heads: Heads) -> tuple[Heads, ir.Value] | None:
 
 
 def scaled_by(node: ir.Node | None) -> tuple[ir.Value, float] | None:
-    """Return what a node multiplies by a constant number or divides by one, and the factor."""
+    """Return the operand and the factor of a multiplication or division by a constant; None otherwise."""
     if not is_standard(node, "Mul", "Div"):
         return None
     a, b = node.inputs
@@ -126,7 +126,7 @@ def scaled_by(node: ir.Node | None) -> tuple[ir.Value, float] | None:
 
 
 def merged(value: ir.Value, batch: Dim, sequence: Dim) -> tuple[ir.Node, ir.Node] | None:
-    """Return the Transpose and the Reshape that put heads beside each other again, if nothing else uses them."""
+    """Return the Transpose and the Reshape that merge heads; None if intermediate values have other consumers."""
     turn = _only_user(value)
     join = _only_user(turn.outputs[0]) if permutation(turn) == list(SEQUENCE_FIRST) and turn is not None else None
     if turn is None or not is_standard(join, "Reshape") or join.inputs[0] is not turn.outputs[0]:
@@ -169,7 +169,7 @@ def _untransposed(heads: Heads) -> Heads | None:
 
 
 def _unsquashed(heads: Heads) -> Heads | None:
-    """Read a transposition of the last axes that is made of matrices in a row: ``[-1, sequence, size]``."""
+    """Match a transposition of the last two axes, computed on matrices ``[-1, sequence, size]``."""
     last = made_by(heads.value, "Reshape")
     turn = None if last is None else made_by(last.inputs[0], "Transpose")
     first = None if turn is None or permutation(turn) != [0, 2, 1] else made_by(turn.inputs[0], "Reshape")

@@ -1,4 +1,4 @@
-"""What is added to the scores of an attention, or put in their place, before the softmax."""
+"""Masks of attention scores: terms added to them, or numbers that replace them, before the softmax."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from onnx_passes.passes.attention.triangles import Triangles
 from onnx_passes.rewrite.refusal import Refusal, no
 
 LEAST_EXPONENT = {ir.DataType.FLOAT: -1e9, ir.DataType.FLOAT16: -6e4}
-"""Numbers beside which scores do not count: the softmax of a row that is all masked is the same for each key."""
+"""Scores at most this large are negligible: the softmax of a fully masked row is the same for each key."""
 _REARRANGE = ("Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
-"""Operators whose elements are all elements of their first input."""
+"""Operators whose result consists of elements of their first input."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """A term of the scores: ``value`` itself, or with ``fill`` what a condition chooses.
+    """A term of the scores: ``value`` itself or, with ``fill``, a number selected by a condition.
 
-    ``fill`` is what keys get where the condition ``value`` is true, if ``masks_true``, or else where it is false; the
-    others get nothing. ``node`` is the one that puts it in.
+    ``fill`` is the term of keys where the condition ``value`` is true, if ``masks_true``, or else false; other keys get
+    zero. ``node`` applies the mask.
     """
 
     value: ir.Value
@@ -35,24 +35,24 @@ class Mask:
     masks_true: bool = False
 
     def is_boolean(self, dtype: ir.DataType) -> bool:
-        """Tell whether keys are left out altogether: softmax gives them nothing whatever their score."""
+        """Return whether masked keys have zero weight in the softmax, for any scores."""
         return self.fill == -np.inf or (self.fill is not None and dtype not in LEAST_EXPONENT)
 
     @property
     def is_finite(self) -> bool:
-        """Tell whether it is known never to be minus infinity, so that a softmax has no row without a number."""
+        """Return whether the mask is known never to be minus infinity, so that no softmax row is NaN."""
         least = _least(self.value) if self.fill is None else self.fill
         return least is not None and least > -np.inf
 
     def condition(self, op: Builder) -> ir.Value:
-        """Build what is true for the keys that count."""
+        """Build the condition that is true for visible keys."""
         return self._like(op.Not(self.value)) if self.masks_true else self.value
 
     def bias(self, op: Builder, dtype: ir.DataType, *, keeps_infinity: bool) -> ir.Value:
-        """Build what is to be added to the scores.
+        """Build the term of the scores.
 
-        ONNX Runtime takes the least number of a type for minus infinity, of which a row of keys that are all masked
-        makes zeros, where the softmax of equal scores makes a mean: the next number stands for it.
+        ONNX Runtime treats the lowest number of a type as minus infinity: a fully masked row gives zeros, where the
+        softmax of equal scores gives a mean. The next larger number is used instead.
         """
         kind = dtype.numpy()
         least = np.nextafter(np.finfo(kind).min, kind.type(0), dtype=kind)
@@ -75,7 +75,7 @@ class Mask:
 
 
 def chosen(node: ir.Node | None) -> Mask | None:
-    """Read a Where between zero and a large negative number."""
+    """Match a Where that selects between zero and a large negative number."""
     if not is_standard(node, "Where"):
         return None
     condition, first, second = node.inputs
@@ -88,7 +88,7 @@ def chosen(node: ir.Node | None) -> Mask | None:
 
 
 def added(value: ir.Value, node: ir.Node) -> Mask | None:
-    """Read what is added to the scores, unless it is nothing."""
+    """Return the mask added to the scores; None if it is zero."""
     zeros = made_by(value, "ConstantOfShape")
     if zeros is not None and _filling(zeros) == 0:
         return None
@@ -97,20 +97,20 @@ def added(value: ir.Value, node: ir.Node) -> Mask | None:
 
 
 def put_in_place(node: ir.Node, scores: ir.Value, fill: ir.Value, *, masks_true: bool) -> Mask | Refusal:
-    """Read a Where that puts a number in the place of scores."""
+    """Match a Where that replaces scores by a number."""
     condition, found = node.inputs[0], number(fill, scores)
     least = None if scores.dtype is None else LEAST_EXPONENT.get(scores.dtype)
     if condition is None or found is None or least is None:
-        return no("what masks the scores is not a constant number", at=fill)
+        return no("the masking value is not a constant number", at=fill)
     if found > least:
-        return no("what masks the scores is not far below them", at=fill)
+        return no("the masking value is not far below the scores", at=fill)
     return Mask(condition, node, found, masks_true)
 
 
 def fits(mask: Mask, scores: tuple[Dim, ...]) -> bool:
-    """Tell whether a mask is broadcast to the scores without enlarging them.
+    """Return whether a mask broadcasts to the scores without enlarging them.
 
-    It cannot enlarge the number of keys: there would not be as many values.
+    It cannot enlarge the axis of keys: the number of values would not match.
     """
     sizes = dims(mask.value)
     if sizes is None or len(sizes) > len(scores):
@@ -120,12 +120,12 @@ def fits(mask: Mask, scores: tuple[Dim, ...]) -> bool:
 
 
 def is_as_many(size: Dim, whole: Dim) -> bool:
-    """Tell whether a size of a mask is that of the scores; less than that, but more than one, does not run."""
+    """Return whether a mask covers a whole axis of the scores; a smaller size above one would not run."""
     return same_dim(size, whole) or is_limited(size, whole)
 
 
 def may_leave_out_all(mask: Mask, triangles: Triangles) -> bool:
-    """Tell whether a mask is known to use minus infinity, and not known to leave each query a key."""
+    """Return whether a mask uses minus infinity and is not known to leave every query a visible key."""
     array = constant(mask.value)
     if mask.fill is None:
         return array is not None and bool(np.isneginf(array).all(axis=-1).any())
@@ -138,7 +138,7 @@ def may_leave_out_all(mask: Mask, triangles: Triangles) -> bool:
 
 
 def covers(masks: tuple[Mask, ...], scores: tuple[Dim, ...], axis: int) -> bool:
-    """Tell whether masks together are known to have as many rows, or columns, as the scores."""
+    """Return whether the masks together are known to have as many rows, or columns, as the scores."""
     if scores[axis] == 1:
         return True
     sizes = (dims(mask.value) or () for mask in masks)
@@ -146,7 +146,7 @@ def covers(masks: tuple[Mask, ...], scores: tuple[Dim, ...], axis: int) -> bool:
 
 
 def _least(value: ir.Value | None) -> float | None:
-    """Return a number below which no element is, if one is known."""
+    """Return a lower bound of the elements; None if none is known."""
     array, node = constant(value), None if value is None else value.producer()
     if array is not None:
         return float(array.min()) if array.size and array.dtype.kind == "f" else None

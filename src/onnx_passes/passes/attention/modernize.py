@@ -1,4 +1,4 @@
-"""Raise a model to operators of today: one for each attention, rotation and normalization."""
+"""Upgrade a model to current operators for attention, rotary embedding and normalization."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from onnx_passes.core.compose import ComposePass
 @passes.verify.tolerance
 @passes.register(tags=("simplify", "attention"))
 class Modernize(ComposePass):
-    """Raise a model to opset 23, simplify it, and fuse attention and rotary embeddings into operators of their own.
+    """Upgrade a model to opset 23, simplify it, and fuse attention and rotary embeddings.
 
     Rewrites: ``convert-opset{version=23, only-raise=true}, simplify, fuse-rotary-embedding, fuse-attention, cleanup``;
               ``modernize{convert-opset.version=24}`` raises it further.
-    Refuses:  what its members refuse.
+    Refuses:  the cases that its members refuse.
     Exactness: tolerance: fusing changes rounding.
     """
 

@@ -1,4 +1,4 @@
-"""Masks that attentions can do without: causal ones, which are an attribute, and those that leave out nothing."""
+"""Remove redundant attention masks: causal masks, which become an attribute, and masks that hide nothing."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _RULE = "mask that is not needed"
 
 @dataclass(frozen=True)
 class _Operator:
-    """Which inputs are the mask and the keys of the past, and which attribute, or lack of one, makes it causal.
+    """Indices of the mask and cached keys of an operator, and the attribute (or its absence) that makes it causal.
 
-    ``lengths`` is the input that counts keys without padding.
+    ``lengths`` is the index of the input with the number of keys without padding.
     """
 
     mask: int
@@ -43,7 +43,7 @@ _OPERATORS = {
 
 
 def drop_masks(editor: Editor, domain: str, triangles: Triangles) -> None:
-    """Take masks from attentions of a domain where they are causal, as these can be by themselves, or do nothing."""
+    """Remove masks from the attentions of a domain if they are causal or hide nothing."""
     for node in list(all_nodes(editor.graph)):
         operator = _OPERATORS.get((node.domain, node.op_type)) if node.domain == domain else None
         mask = None if operator is None else argument(node, operator.mask)
@@ -57,7 +57,7 @@ def drop_masks(editor: Editor, domain: str, triangles: Triangles) -> None:
             inputs = [None if value is mask else value for value in node.inputs]
             while inputs[-1] is None:
                 inputs.pop()
-            is_causal = triangles.of(mask) != _nothing(mask)
+            is_causal = triangles.of(mask) != _hiding_nothing(mask)
             made = r.op.like(node, inputs, **({operator.attribute: operator.causal} if is_causal else {}))
             for old, new in zip(node.outputs, made if len(node.outputs) > 1 else [made], strict=True):
                 if old.name:
@@ -67,34 +67,34 @@ def drop_masks(editor: Editor, domain: str, triangles: Triangles) -> None:
 def _refusal(node: ir.Node, operator: _Operator, mask: ir.Value, triangles: Triangles) -> Refusal | None:
     triangle, sizes = triangles.of(mask), _scores(node, operator)
     if triangle is None:
-        return no("the mask does not depend on the places of queries and keys alone", at=mask)
+        return no("the mask does not depend only on the positions of queries and keys", at=mask)
     rows_and_columns = (dims(mask) or ())[-2:]
     if sizes is None or len(rows_and_columns) < 2 or not all(map(is_as_many, rows_and_columns, sizes)):
         return no("the mask is not known to have as many rows and columns as there are queries and keys", at=mask)
-    if triangle == _nothing(mask):
+    if triangle == _hiding_nothing(mask):
         return None
     if triangle.offset is None or triangle.offset != _length(argument(node, operator.past)):
-        return no("the diagonal of the mask is not known to begin where the past ends", at=mask)
+        return no("the diagonal of the mask is not known to begin at the end of the cache", at=mask)
     if mask.dtype is ir.DataType.BOOL:
-        return None if triangle.near else no("the mask leaves out the keys before each query", at=mask)
+        return None if triangle.near else no("the mask hides the keys before each query", at=mask)
     least = None if mask.dtype is None else LEAST_EXPONENT.get(mask.dtype)
     if triangle.near or least is None or triangle.far > least:
         return no("the mask is not 0 up to its diagonal and far below all scores beyond it", at=mask)
     return None
 
 
-def _nothing(mask: ir.Value) -> Triangle:
-    """Return what a mask that leaves out nothing holds."""
+def _hiding_nothing(mask: ir.Value) -> Triangle:
+    """Return the triangle of a mask that hides nothing."""
     number = float(mask.dtype is ir.DataType.BOOL)
     return Triangle(number, number)
 
 
 def _scores(node: ir.Node, operator: _Operator) -> list[Amount] | None:
-    """Return how many queries and keys there are, those of the past included."""
+    """Return the numbers of queries and keys, cached keys included; None if unknown."""
     if operator.lengths is not None and argument(node, operator.lengths) is not None:
         return None
     queries, keys = _length(node.inputs[0]), _length(node.inputs[1])
-    # Of more keys than queries, MultiHeadAttention leaves out others than the standard does.
+    # With more keys than queries, the causal MultiHeadAttention differs from the standard.
     if node.domain and keys != queries:
         return None
     total = extents.add(keys, _length(argument(node, operator.past)))
@@ -102,7 +102,7 @@ def _scores(node: ir.Node, operator: _Operator) -> list[Amount] | None:
 
 
 def _length(value: ir.Value | None) -> Element:
-    """Return the size of the axis of a tensor, with or without an axis of heads, that counts queries or keys."""
+    """Return the size of the sequence axis of a tensor, with or without an axis of heads."""
     if value is None:
         return 0
     sizes: tuple[Dim, ...] = dims(value) or ()

@@ -1,4 +1,4 @@
-"""Recognise an attention by its last product, in whatever way exporters write it."""
+"""Match an attention from its last product backwards, in the forms that exporters write."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from onnx_passes.rewrite.refusal import Refusal, no
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 _RANKS = (3, 4)
 _MOST_ASIDE = 32
-"""How many nodes may compute the sizes of what is repeated."""
+"""Maximum number of nodes that may compute the sizes of repeated heads."""
 
 
 @dataclass
 class _Weights:
-    """What was read of the way from the weights of the values back to the product of queries and keys."""
+    """Findings between the attention weights and the product of queries and keys."""
 
     nodes: list[ir.Node] = field(default_factory=list[ir.Node])
     guarded: bool = False
@@ -45,7 +45,7 @@ class _Weights:
 
 
 def recognise(last: ir.Node, triangles: Triangles) -> AttentionForm | Refusal | None:
-    """Read the product of weights and values as an attention; nothing if its weights come from no softmax."""
+    """Match the product of weights and values as an attention; None without a softmax."""
     if not is_standard(last, "MatMul"):
         return None
     weights = _Weights([last])
@@ -92,7 +92,7 @@ def recognise(last: ir.Node, triangles: Triangles) -> AttentionForm | Refusal | 
 
 
 def reread(node: ir.Node, triangles: Triangles) -> AttentionForm | Refusal | None:
-    """Read an Attention that is there, if it could do what is done around it: split, repeat and cache heads."""
+    """Match an existing Attention with the nodes around it that split, repeat and cache heads; None if none."""
     q, k, v = node.inputs[:3]
     if q is None or k is None or v is None or q.dtype is None or any(node.inputs[4:]) or len(node.outputs) != 1:
         return None
@@ -103,13 +103,13 @@ def reread(node: ir.Node, triangles: Triangles) -> AttentionForm | Refusal | Non
     before = AttentionForm(node.outputs[0], *heads, scale=1.0, scores=scores, dtype=q.dtype, nodes=(node,))
     form = _with_heads(before)
     if form.past is not None and node.attributes.get_int("is_causal", 0):
-        return no("behind a past, is_causal counts keys from its end, and here from its beginning", at=node)
+        return no("is_causal counts keys from the end of a cache, here from its beginning", at=node)
     gains = form.merge is not None or form.past is not None or form.kv_heads != before.kv_heads
     return _checked(form, triangles) if gains else None
 
 
 def _softmax(value: ir.Value | None, weights: _Weights) -> ir.Node | None:
-    """Find the softmax behind casts and a guard against rows that are all masked."""
+    """Return the softmax before casts and a guard against fully masked rows; None if there is none."""
     node = None if value is None else value.producer()
     while node is not None:
         weights.nodes.append(node)
@@ -125,7 +125,7 @@ def _softmax(value: ir.Value | None, weights: _Weights) -> ir.Node | None:
 
 
 def _guarded(where: ir.Node, weights: _Weights) -> ir.Node | None:
-    """Read ``Where(IsNaN(p), 0, p)``."""
+    """Match ``Where(IsNaN(p), 0, p)``."""
     condition, zero, given = where.inputs
     test = made_by(condition, "IsNaN")
     if test is None or test.inputs[0] is not given or number(zero, given) != 0:
@@ -136,7 +136,7 @@ def _guarded(where: ir.Node, weights: _Weights) -> ir.Node | None:
 
 
 def _is_guard(node: ir.Node, nodes: list[ir.Node]) -> bool:
-    """Tell whether a value is read twice, but only by the guard against NaN."""
+    """Return whether only the guard against NaN adds a second use."""
     return is_only_read_by(node.outputs[0], nodes)
 
 
@@ -153,11 +153,11 @@ def _read_softmax(softmax: ir.Node, weights: _Weights) -> Refusal | None:
 
 
 def _read_scores(value: ir.Value, weights: _Weights) -> Refusal | None:
-    """Read masks, the soft cap and the scale, from the softmax back to the product."""
+    """Match masks, the soft cap and the scale, from the softmax back to the product."""
     while True:
         node = value.producer()
         if node is None or not _leads_to_product(value):
-            return no("no product of queries and keys is behind the softmax", at=value)
+            return no("no product of queries and keys feeds the softmax", at=value)
         weights.nodes.append(node)
         if node.op_type == "MatMul":
             weights.product = node
@@ -167,7 +167,7 @@ def _read_scores(value: ir.Value, weights: _Weights) -> Refusal | None:
         if found is None and node.op_type in ("Div", "Mul"):
             return no("the scale is not one constant number", at=node)
         if found is None:
-            return no(f"{node.op_type} between the product and the softmax is not understood", at=node)
+            return no(f"{node.op_type} between the product and the softmax is not supported", at=node)
         if isinstance(found, Refusal):
             return found
         value = found
@@ -195,7 +195,7 @@ def _masked(node: ir.Node, weights: _Weights) -> ir.Value | Refusal | None:
 
 
 def _capped(node: ir.Node, weights: _Weights) -> ir.Value | None:
-    """Read ``Tanh(x / c) * c``."""
+    """Match ``Tanh(x / c) * c``."""
     outer = scaled_by(node)
     tanh = None if outer is None else made_by(outer[0], "Tanh")
     if outer is None or tanh is None or tanh.inputs[0] is None:
@@ -203,7 +203,7 @@ def _capped(node: ir.Node, weights: _Weights) -> ir.Value | None:
     if weights.softcap or weights.scale != 1 or outer[1] <= 0:
         return None
     weights.nodes.append(tanh)
-    # The operator divides by the cap by itself: the factors that are still to be read are those of scale / cap.
+    # The operator divides by the cap itself: the remaining factors are those of scale / cap.
     weights.softcap = weights.scale = outer[1]
     return tanh.inputs[0]
 
@@ -222,7 +222,7 @@ def _converted(node: ir.Node, weights: _Weights) -> ir.Value | None:
 
 
 def _leads_to_product(value: ir.Value) -> bool:
-    """Tell whether a value is computed from a product element by element."""
+    """Return whether a value is computed elementwise from a product."""
     waiting = [value]
     while waiting:
         node = waiting.pop().producer()
@@ -234,7 +234,7 @@ def _leads_to_product(value: ir.Value) -> bool:
 
 
 def _with_heads(form: AttentionForm) -> AttentionForm:
-    """Read keys and values back to before heads were repeated and the past was put in front, and what comes behind."""
+    """Match the keys and values before repetition and caching of heads, and the merge of heads at the end."""
     k, k_times = unrepeated(form.k)
     v, v_times = unrepeated(form.v)
     if k_times != v_times or len(k.perm) != len(v.perm):
@@ -255,7 +255,7 @@ def _with_heads(form: AttentionForm) -> AttentionForm:
 
 
 def _is_read_within(value: ir.Value, nodes: set[ir.Node]) -> bool:
-    """Tell whether a value is of use to these nodes alone, if on a way around; the caller may read it."""
+    """Return whether all uses of a value lead, directly or not, only to these nodes."""
     waiting, seen = [value], set[ir.Node]()
     while waiting:
         for use in waiting.pop().uses():
@@ -269,23 +269,23 @@ def _is_read_within(value: ir.Value, nodes: set[ir.Node]) -> bool:
 
 
 def _checked(form: AttentionForm, triangles: Triangles) -> AttentionForm | Refusal:
-    """Refuse what broadcasting lets a product do and an attention does not."""
+    """Refuse cases in which MatMul broadcasts but attention does not."""
     q, k, v = form.q.sizes, form.k.sizes, form.v.sizes
     if not (same_dim(q[0], k[0]) and same_dim(q[0], v[0])):
         return no("queries, keys and values are not known to be of the same batch", at=form.k.value)
     if (form.past is not None or form.masks) and not same_dim(k[2], v[2]):
-        return no("there are not known to be as many values as keys", at=form.v.value)
+        return no("the numbers of keys and values are not known to be equal", at=form.v.value)
     if not _are_heads(q[1], k[1]) or not same_dim(k[1], v[1]):
-        return no("the heads of keys and values do not fit those of the queries", at=form.k.value)
+        return no("the heads of keys and values do not match those of the queries", at=form.k.value)
     if not 0 < form.scale < float("inf"):
         return no("the scale is not positive", at=form.root)
     for mask in form.masks:
         if not fits(mask, form.scores):
-            return no("the mask is not known to fit the scores", at=mask.value)
+            return no("the mask is not known to broadcast to the scores", at=mask.value)
         if mask.fill is None and mask.value.dtype != form.dtype:
             return no("the mask is of another type than the queries", at=mask.value)
         if not form.guarded and may_leave_out_all(mask, triangles):
-            return no("where all keys are left out there may be NaN, where Attention gives zeros", at=mask.value)
+            return no("a fully masked row may be NaN, but Attention gives zeros", at=mask.value)
     return form
 
 

@@ -1,4 +1,4 @@
-"""Recognise a rotary embedding, ``x * cos + turned(x) * sin``: of halves or neighbours, of all or some elements."""
+"""Match rotary embeddings ``x * cos + rotated(x) * sin``: of halves or neighbours, of all or some elements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Piece:
 
     @staticmethod
     def of(value: ir.Value) -> Piece | None:
-        """Read a value as a piece of what it was sliced from or split off."""
+        """Return a value as a piece of the tensor it was sliced or split from; None if its size is unknown."""
         node, size = made_by(value, "Slice", "Split"), dimension(value, -1)
         if size is None:
             return None
@@ -47,9 +47,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Rotation:
-    """A rotation of the first ``size`` elements of ``x``; ``nodes`` compute it, the last first.
+    """A rotation of the first ``size`` elements of ``x``; ``nodes`` compute it, the last node first.
 
-    ``part`` says from where to where ``x`` has to be sliced.
+    ``part`` is the range of ``x`` to slice first, if any.
     """
 
     x: ir.Value
@@ -62,17 +62,17 @@ class Rotation:
 
     @property
     def output(self) -> ir.Value:
-        """Return what is rotated."""
+        """Return the rotated value."""
         return self.nodes[0].outputs[0]
 
     @property
     def own_nodes(self) -> list[ir.Node]:
-        """List the nodes that compute it, the last at the end."""
+        """Return the nodes of the rotation, the last one at the end."""
         return list(self.nodes[::-1])
 
     @property
     def heads_axis(self) -> int | None:
-        """Return the axis of ``x`` that counts heads: the one that all angles are the same for."""
+        """Return the axis of heads of ``x``, over which the angles are constant; None if unknown."""
         sizes = dims(self.cos)
         if sizes is None or dims(self.sin) != sizes:
             return None
@@ -82,7 +82,7 @@ class Rotation:
 
 
 def recognise(last: ir.Node) -> Rotation | Refusal | None:
-    """Read a sum as a rotary embedding; nothing if neither of its terms is of something turned."""
+    """Match Add as a rotary embedding; None if neither operand is a rotated value times a factor."""
     if not is_standard(last, "Add"):
         return None
     first, second = (made_by(value, "Mul") for value in last.inputs)
@@ -90,14 +90,14 @@ def recognise(last: ir.Node) -> Rotation | Refusal | None:
         if straight is None or turned is None:
             continue
         for y, sin in (turned.inputs[:2], turned.inputs[1::-1]):
-            found = _turned(y)
+            found = _match_rotated_half(y)
             if found is not None and sin is not None and y is not None:
                 return _read(last, straight, turned, sin, found)
     return None
 
 
 @dataclass(frozen=True)
-class _Turned:
+class _RotatedHalf:
     negated: Piece
     kept: Piece
     interleaved: bool
@@ -105,7 +105,7 @@ class _Turned:
 
 
 def _read(
-    last: ir.Node, straight: ir.Node, turned: ir.Node, sin: ir.Value, found: _Turned
+    last: ir.Node, straight: ir.Node, turned: ir.Node, sin: ir.Value, found: _RotatedHalf
 ) -> Rotation | Refusal | None:
     for value, cos in (straight.inputs[:2], straight.inputs[1::-1]):
         piece = None if value is None else Piece.of(value)
@@ -122,15 +122,15 @@ def _read(
             ((start, stop - 1, 2), (start + 1, stop, 2)) if found.interleaved else ((start, half, 1), (half, stop, 1))
         )
         if piece.step != 1 or size % 2:
-            return no("what is rotated is not an even number of elements in a row", at=value)
+            return no("the rotated elements are not an even number of consecutive ones", at=value)
         if [(part.start, part.stop, part.step) for part in (found.kept, found.negated)] != list(parts):
-            return no("it is not rotated by halves or by neighbours, first against second", at=value)
-        return _with_rest(Rotation(value, cos, sin, size, found.interleaved, nodes), piece)
-    return no("what is turned is not what is multiplied by the cosine", at=last)
+            return no("the rotation is not of halves or neighbours, first against second", at=value)
+        return _with_unrotated(Rotation(value, cos, sin, size, found.interleaved, nodes), piece)
+    return no("sine and cosine do not multiply the same value", at=last)
 
 
-def _with_rest(rotation: Rotation, piece: Piece) -> Rotation:
-    """Take in the elements that are not rotated, where they are put behind those that are."""
+def _with_unrotated(rotation: Rotation, piece: Piece) -> Rotation:
+    """Include the unrotated elements, if they are concatenated after the rotated ones."""
     (use, *others) = [*rotation.output.uses(), None]
     join = None if use is None or others != [None] or rotation.output.is_graph_output() else use.node
     if not is_standard(join, "Concat") or len(join.inputs) != 2 or join.inputs[1] is None:
@@ -146,8 +146,8 @@ def _with_rest(rotation: Rotation, piece: Piece) -> Rotation:
     return replace(rotation, x=piece.source, nodes=(join, *rotation.nodes), part=part)
 
 
-def _turned(value: ir.Value | None) -> _Turned | None:
-    """Read ``Concat(-b, a)``, or the same of pairs of neighbours."""
+def _match_rotated_half(value: ir.Value | None) -> _RotatedHalf | None:
+    """Match ``Concat(-b, a)``, or the same of pairs of neighbours."""
     node = made_by(value, "Concat", "Reshape")
     if is_standard(node, "Concat"):
         return _joined(node, (node,), list(node.inputs), interleaved=False)
@@ -162,7 +162,7 @@ def _turned(value: ir.Value | None) -> _Turned | None:
 
 def _joined(
     concat: ir.Node, nodes: tuple[ir.Node, ...], parts: list[ir.Value | None], *, interleaved: bool
-) -> _Turned | None:
+) -> _RotatedHalf | None:
     length = rank(concat.outputs[0])
     if length is None or len(parts) != 2 or concat.attributes.get_int("axis", 0) not in (-1, length - 1):
         return None
@@ -173,7 +173,7 @@ def _joined(
     a, b = Piece.of(kept), Piece.of(negation.inputs[0])
     if a is None or b is None or a.source is not b.source:
         return None
-    return _Turned(b, a, interleaved, (*nodes, negation))
+    return _RotatedHalf(b, a, interleaved, (*nodes, negation))
 
 
 def _adds_last_axis(node: ir.Node) -> bool:
@@ -183,7 +183,7 @@ def _adds_last_axis(node: ir.Node) -> bool:
 
 
 def _sliced(node: ir.Node) -> tuple[int, int] | None:
-    """Return start and step of a Slice of the last axis alone."""
+    """Return start and step of a Slice of the last axis only; None otherwise."""
     length, size = rank(node.inputs[0]), dimension(node.inputs[0], -1)
     given = [constant(value) for value in node.inputs[1:]]
     if length is None or size is None or len(given) < 3 or any(array is None or array.size != 1 for array in given):
@@ -205,7 +205,7 @@ def _split_off(node: ir.Node, value: ir.Value) -> tuple[int, int] | None:
 
 
 def halved(op: Builder, value: ir.Value, *, interleaved: bool) -> ir.Value | None:
-    """Build one element for each two of the last axis that hold the same: halves, or neighbours."""
+    """Build the distinct element of each equal pair of the last axis (halves or neighbours); None if pairs differ."""
     array, node, size = constant(value), value.producer(), dimension(value, -1)
     if size is None:
         return None
@@ -242,7 +242,7 @@ def _before_unsqueeze(op: Builder, node: ir.Node, *, interleaved: bool) -> ir.Va
 
 
 def _repeated(op: Builder, node: ir.Node) -> ir.Value | None:
-    """Read ``Reshape(Expand(Unsqueeze(x, [..., -1]), [..., 2]))``: each element twice."""
+    """Match ``Reshape(Expand(Unsqueeze(x, [..., -1]), [..., 2]))``, which repeats each element."""
     expand = made_by(node.inputs[0], "Expand", "Tile") if node.op_type == "Reshape" else None
     insert = None if expand is None else made_by(expand.inputs[0], "Unsqueeze")
     axes = None if insert is None else constant(insert.inputs[1])

@@ -1,4 +1,4 @@
-"""Masks by nothing but the places of query and key: one number up to a diagonal, another one beyond it."""
+"""Masks that depend only on the positions of query and key: one number up to a diagonal, another beyond it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from onnx_passes.graph.traits import operators
 from onnx_passes.passes.fold.vectors import Vectors
 
 _DEEPEST = 32
-"""So many nodes one behind another may compute a mask."""
+"""Maximum depth of the nodes that compute a mask."""
 _REARRANGE = frozenset(operators("movement")) - {"Concat", "Pad"}
-"""Operators whose elements are all elements of their first input, but for the zeros of Trilu."""
+"""Operators whose result consists of elements of their first input, except for the zeros of Trilu."""
 _RESHAPES = ("Reshape", "Squeeze", "Unsqueeze")
 _MIRRORED = {
     "Greater": "Less",
@@ -53,7 +53,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Triangle:
-    """The last two axes hold ``near`` where the column is at most the row plus ``offset``, and else ``far``.
+    """Last two axes that hold ``near`` where the column is at most the row plus ``offset``, else ``far``.
 
     Without an offset both are the same number.
     """
@@ -64,7 +64,7 @@ class Triangle:
 
     @property
     def is_near_in_each_row(self) -> bool:
-        """Tell whether each row is known to begin with ``near``."""
+        """Return whether each row is known to begin with ``near``."""
         if isinstance(self.offset, int):
             return self.offset >= 0
         return self.offset is not None and self.offset.is_never_negative
@@ -72,14 +72,14 @@ class Triangle:
 
 @dataclass(frozen=True)
 class Places:
-    """``start`` plus the place along an axis, counted from the last; without an axis ``start`` everywhere."""
+    """Positions along an axis, counted from ``start``; without an axis, ``start`` everywhere."""
 
     start: Element
     axis: int | None = None
 
 
 class Triangles:
-    """Reads values of a graph as triangles."""
+    """Match values of a graph as triangles."""
 
     def __init__(self, graph: ir.Graph) -> None:
         self._graph = graph
@@ -92,7 +92,7 @@ class Triangles:
         return vectors
 
     def of(self, value: ir.Value | None, depth: int = 0) -> Triangle | None:
-        """Read a value; nothing if it depends on anything but places."""
+        """Return the triangle of a value; None if it depends on more than positions."""
         if value is None or depth > _DEEPEST:
             return None
         if value not in self._known:
@@ -125,7 +125,7 @@ class Triangles:
         return inner if is_moved and _spans(node.inputs[0], node, inner) else None
 
     def _mapped(self, node: ir.Node, given: list[Triangle | None]) -> Triangle | None:
-        """Let an operator work on the two numbers."""
+        """Apply an elementwise operator to both numbers of the operands."""
         operands = [triangle for triangle in given if triangle is not None]
         offsets = [triangle.offset for triangle in operands if triangle.offset is not None]
         dtype = node.outputs[0].dtype
@@ -141,7 +141,7 @@ class Triangles:
         return Triangle(near, far, offsets[0] if offsets and near != far else None)
 
     def _cut(self, node: ir.Node, inner: Triangle) -> Triangle | None:
-        """Read a Trilu of the same number everywhere."""
+        """Match a Trilu of a constant matrix."""
         diagonal = self._scalar(argument(node, 1)) if argument(node, 1) is not None else 0
         if diagonal is None or inner.offset is not None:
             return None
@@ -150,7 +150,7 @@ class Triangles:
         return Triangle(inner.near, 0.0, diagonal)
 
     def _sliced(self, node: ir.Node, inner: Triangle) -> Triangle | None:
-        """Follow the diagonal that a Slice moves."""
+        """Return the triangle after a Slice, which shifts the diagonal."""
         starts, axes, length = self._vectors.get(argument(node, 1)), integers(node, 3), dims(node.inputs[0])
         if starts is None or axes is None or length is None or integers(node, 4) not in (None, [1] * len(axes)):
             return None
@@ -165,7 +165,7 @@ class Triangles:
         return replace(inner, offset=offset)
 
     def _compared(self, node: ir.Node) -> Triangle | None:
-        """Read the comparison of the place of a key, along the last axis, with that of a query."""
+        """Match the comparison of key positions, along the last axis, with query positions."""
         first, second = (None if value is None else self._places(value) for value in node.inputs)
         if first is None or second is None or {first.axis, second.axis} != {-1, -2}:
             return None
@@ -213,7 +213,7 @@ _INTEGERS = (ir.DataType.INT32, ir.DataType.INT64)
 
 
 def _drawn(array: np.ndarray) -> Triangle | None:
-    """Read a constant: the same number everywhere, or in each matrix the same diagonal."""
+    """Match a constant: one number everywhere, or the same diagonal in each matrix."""
     if array.size == 0 or array.dtype.kind not in "biuf":
         return None
     number = float(array.reshape(-1)[0])
@@ -230,7 +230,7 @@ def _drawn(array: np.ndarray) -> Triangle | None:
 
 
 def _counted(array: np.ndarray) -> Places | None:
-    """Read a constant that counts along one axis."""
+    """Match a constant that counts along one axis."""
     if array.size == 0 or array.dtype.kind not in "iu":
         return None
     start = int(array.reshape(-1)[0])
@@ -255,7 +255,7 @@ def _summed(node: ir.Node, a: Places, b: Places | None) -> Places | None:
 
 
 def _moved(node: ir.Node, places: Places) -> Places | None:
-    """Follow the axis along which places are counted."""
+    """Return the positions after an operator that moves their axis."""
     before, after = dims(node.inputs[0]), dims(node.outputs[0])
     if places.axis is None or before is None or after is None:
         return None
@@ -268,7 +268,7 @@ def _moved(node: ir.Node, places: Places) -> Places | None:
 
 
 def _spans(value: ir.Value | None, node: ir.Node, triangle: Triangle) -> bool:
-    """Tell whether the last two axes of an input are those of the result."""
+    """Return whether the last two axes of an input are those of the result."""
     return triangle.offset is None or all(_keeps(value, node.outputs[0], axis) for axis in (-1, -2))
 
 

@@ -1,4 +1,4 @@
-"""What writers of attentions share: the way from node to node, and how operators take masks, scales and the past."""
+"""Shared parts of attention passes: fuse matches node by node; build masks, lengths and caches."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.refusal import Refusal
 
 _SHAPES_OF_PARTS = 15
-"""The opset from which on Shape can leave axes out."""
+"""The first opset in which Shape can select axes."""
 FLAT = 3
 """The rank of tensors without an axis of heads."""
 
 
 class Found(Protocol):
-    """Something that was recognised, with the nodes that compute nothing else, the last one at the end."""
+    """A match with the nodes that compute only its result, the last one at the end."""
 
     @property
     def own_nodes(self) -> Sequence[ir.Node]:
-        """List these nodes."""
+        """Return these nodes."""
         ...
 
 
@@ -43,7 +43,7 @@ def fuse_each(
     read: Callable[[ir.Node], Form | Refusal | None],
     write: Callable[[Rewrite, Form], Refusal | None],
 ) -> None:
-    """Read what ends with each node of an operator of ONNX, and let a writer put something else in its place."""
+    """Match every node of a standard operator with ``read``, and replace the matches with ``write``."""
     for node in [node for node in all_nodes(editor.graph) if is_standard(node, operator)]:
         form = read(node)
         if form is None:
@@ -59,7 +59,7 @@ def fuse_each(
 
 
 def full_mask(op: Builder, form: AttentionForm, *, added: bool = False) -> ir.Value | None:
-    """Build the mask, if asked for as what is added; ONNX Runtime wants as many rows and columns as the scores have."""
+    """Build the mask, additive if ``added``, with as many rows and columns as the scores, as ONNX Runtime requires."""
     mask = (None if added else form.condition(op)) or form.bias(op)
     if mask is None:
         return None
@@ -69,12 +69,12 @@ def full_mask(op: Builder, form: AttentionForm, *, added: bool = False) -> ir.Va
         keys = [1] if columns else _count(op, form.scores[-1], form.k, form.past)
         is_known = isinstance(queries, list) and isinstance(keys, list)
         mask = op.Expand(mask, [*queries, *keys] if is_known else op.Concat(queries, keys, axis=0))
-    # A mask of rank three is one for each head: without heads, it is one for each of the batch.
+    # A mask of rank three has one matrix per head or, without heads, one per batch element.
     return op.Unsqueeze(mask, [1]) if form.mask_rank == FLAT == len(form.q.perm) else mask
 
 
 def replace_presents(r: Rewrite, form: AttentionForm, presents: Sequence[ir.Value]) -> None:
-    """Give the caller the keys and values for the next run, if it asks for them."""
+    """Replace the outputs that hold the cache for the next run."""
     olds = () if form.past is None else (form.past.present_key, form.past.present_value)
     for old, new in zip(olds, presents, strict=False):
         if old.is_graph_output():
@@ -82,7 +82,7 @@ def replace_presents(r: Rewrite, form: AttentionForm, presents: Sequence[ir.Valu
 
 
 def _count(op: Builder, size: Dim, heads: Heads, past: Past | None = None) -> Any:
-    """Build how many queries or keys there are."""
+    """Build the number of queries or keys."""
     if isinstance(size, int):
         return [size]
     count = length_of(op, heads)
@@ -90,7 +90,7 @@ def _count(op: Builder, size: Dim, heads: Heads, past: Past | None = None) -> An
 
 
 def length_of(op: Builder, heads: Heads) -> ir.Value:
-    """Build how long the sequence of a tensor of heads is."""
+    """Build the sequence length of a tensor of heads."""
     if heads.flat is not None:
         return size_along(op, heads.flat, 1)
     return size_along(op, heads.value, heads.perm[-2])

@@ -1,1 +1,1 @@
-"""Passes that look for faults and change nothing."""
+"""Passes that check a model and change nothing."""

@@ -1,4 +1,4 @@
-"""Hold a model to structural properties."""
+"""Check a model for structural properties."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from onnx_passes.verify.structure.vocabulary import parse_property
 @passes.verify.equality
 @passes.register(tags=("check",))
 class CheckStructure(Analysis):
-    """Check structural properties of the model; one that does not hold ends the run.
+    """Check structural properties of the model; a violated one ends the run.
 
-    Rewrites: nothing; the model, its subgraphs and functions are only looked at.
+    Rewrites: nothing; the model, its subgraphs and functions are only read.
     Refuses:  a model with a property violated, naming the property and the first nodes or values at fault.
               Properties: acyclic, connected, single-assignment, no-dangling-values, no-dead-nodes, sorted,
               static-shapes, no-functions, ``only(Relu, domain::*, …)``, ``none-of(Relu, …)``,
@@ -28,11 +28,11 @@ class CheckStructure(Analysis):
     """
 
     properties: tuple[str, ...] = option(
-        ("acyclic", "no-dangling-values", "sorted"), 'what must hold, as in [acyclic, "at-most(Relu, 3)"]'
+        ("acyclic", "no-dangling-values", "sorted"), 'required properties, as in [acyclic, "at-most(Relu, 3)"]'
     )
 
     def __post_init__(self) -> None:
-        """Read the properties, so that a mistake in one is found before anything runs."""
+        """Parse the properties, so that a mistake is reported before anything runs."""
         try:
             self._parsed = tuple(map(parse_property, self.properties))
         except UsageError as error:
@@ -47,8 +47,8 @@ class CheckStructure(Analysis):
                 )
 
     def analyze(self, model: ir.Model) -> dict[str, Any]:
-        """Look for violations of each property."""
+        """Check each property; raise StructureError on violations."""
         violations = [violation for prop in self._parsed for violation in prop.violations(model)]
         if violations:
-            raise StructureError("the model has not the structure asked for: " + "; ".join(map(str, violations)))
+            raise StructureError("the model violates required properties: " + "; ".join(map(str, violations)))
         return {"holds": [str(prop) for prop in self._parsed]}

@@ -1,4 +1,4 @@
-"""Let the ONNX checker judge a model."""
+"""Run the ONNX checker on a model."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class InvalidModelError(PassFailedError):
 class Checker(Analysis):
     """Run the ONNX checker; the first fault ends the run.
 
-    Rewrites: nothing; the model is only looked at.
+    Rewrites: nothing; the model is only read.
     Refuses:  models that ONNX does not allow: unknown operators, wrong attributes, missing opset imports, nodes
               out of order, names defined twice; with ``full-check`` also types and shapes that do not fit.
-              Operators of custom domains are taken as they are. Big weights are not looked into.
+              Operators of custom domains are not checked. Large weights are not read.
     Exactness: changes nothing.
     """
 
@@ -58,7 +58,7 @@ class Checker(Analysis):
 
 
 def invalid(text: str) -> InvalidModelError:
-    """Make one sentence of what the checker says, and name the node that it means."""
+    """Return an error with the checker's message as one sentence, located at its node."""
     message, _, context = text.partition("==> Context:")
     first, *more = [line for line in message.strip().splitlines() if line.strip()] or ["the model is invalid"]
     node = _NODE.search(context) or _NODE_OF_INFERENCE.search(first) or _NODE.search(message)

@@ -1,4 +1,4 @@
-"""Check the results where the pipeline says so."""
+"""Verify results at a point of the pipeline."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from onnx_passes.core.base import Analysis
 class Verify(Analysis):
     """Run the model at this point, and compare its results with those of the original.
 
-    Rewrites: nothing; the verification of the run does the work, also where it otherwise checks at the end only.
-    Refuses:  results that are not within tolerance of the original model's; nothing if verification is off.
+    Rewrites: nothing; the verification of the run compares here, even if it otherwise checks at the end only.
+    Refuses:  results outside the tolerance of the original model's; passes if verification is off.
     Exactness: changes nothing.
     """
 
     def analyze(self, model: ir.Model) -> Any:
-        """Find nothing itself: what the verification finds is the evidence of this step."""
+        """Return nothing: the evidence comes from the verification of the run."""
         return None

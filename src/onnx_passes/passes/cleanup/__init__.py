@@ -1,1 +1,1 @@
-"""Passes that tidy a model without changing what it computes."""
+"""Passes that tidy a model and keep its results."""

@@ -1,4 +1,4 @@
-"""Keep one of several initializers that hold the same bits."""
+"""Merge initializers with identical bits."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Annotation = tuple[tuple[str, str], ...]
 class DeduplicateInitializers(EditorPass):
     """Merge initializers with the same element type, shape and bits.
 
-    Rewrites: ``Add (x, a), Add (y, b)`` → ``Add (x, a), Add (y, a)``, if ``a`` and ``b`` are bit-identical;
+    Rewrites: ``Add (x, a), Add (y, b)`` → ``Add (x, a), Add (y, a)`` for bit-identical ``a`` and ``b``;
               the initializers of a subgraph also merge with those of the graphs around it.
-    Refuses:  ``0.0`` and ``-0.0``; inputs and outputs of a graph; different quantization annotations (none at
-              all fits any); tensors above ``max-size``; names that a subgraph hides by one of its own; statistics of
-              BatchNormalization in training mode, which ONNX Runtime writes to.
+    Refuses:  ``0.0`` and ``-0.0``; inputs and outputs of a graph; different quantization annotations (no annotation is
+              compatible with any); tensors above ``max-size``; names that a subgraph shadows; statistics of
+              BatchNormalization in training mode, which ONNX Runtime updates in place.
     Exactness: bit-exact.
     """
 
@@ -46,12 +46,12 @@ class DeduplicateInitializers(EditorPass):
         while again:
             merging = _Merging(editor, self.max_size)
             merging.run()
-            # Annotations that came to refer to the same tensor may now be equal.
+            # Annotations that now refer to the same tensor may have become equal.
             again = merging.redirected > 0 and not editor.stopped
 
 
-class _Kept:
-    """The initializers of one graph that others may merge with."""
+class _Initializers:
+    """The initializers of one graph into which others may be merged."""
 
     def __init__(self) -> None:
         self.by_annotation: dict[tuple[bytes, Annotation], ir.Value] = {}
@@ -62,12 +62,12 @@ class _Kept:
         self.first.setdefault(content, value)
 
     def find(self, content: bytes, annotation: Annotation) -> ir.Value | None:
-        """Find one with the same annotation; if either has none, any will do."""
+        """Return the initializer with this content and a compatible annotation; None if there is none."""
         same = self.by_annotation.get((content, annotation))
         return same or (self.by_annotation.get((content, ())) if annotation else self.first.get(content))
 
     def annotate(self, content: bytes, annotation: Annotation) -> None:
-        """Note that the one without annotation has got one from another."""
+        """Record that the initializer without annotation has received one."""
         bare = self.by_annotation.pop((content, ()), None)
         if bare is not None:
             self.by_annotation[content, annotation] = bare
@@ -81,7 +81,7 @@ class _Merging:
         graphs = (scope, *all_graphs(scope))
         found = [item for graph in graphs for item in self.candidates(graph)]
         layouts = Counter(layout for _, layout in found)
-        # A tensor of a layout that no other has needs no reading, and most others differ in a few elements.
+        # A tensor with a unique type and shape needs no reading, and a sample tells most others apart.
         self.samples = {value: (layout, _sample(value.const_value)) for value, layout in found if layouts[layout] > 1}
         self.alike = Counter(self.samples.values())
         self.contents = Identities()
@@ -89,7 +89,7 @@ class _Merging:
         self.redirected = 0
 
     def run(self) -> None:
-        """Merge what can be merged."""
+        """Merge all initializers that can be merged."""
         if any(count > 1 for count in self.alike.values()):
             self.visit(self.editor.graph, [])
 
@@ -101,8 +101,8 @@ class _Merging:
             if self.max_size is None or tensor.nbytes <= self.max_size:
                 yield value, (tensor.dtype, tuple(tensor.shape.numpy()))
 
-    def visit(self, graph: ir.Graph, outer: list[_Kept]) -> None:
-        here = _Kept()
+    def visit(self, graph: ir.Graph, outer: list[_Initializers]) -> None:
+        here = _Initializers()
         for value in list(graph.initializers.values()):
             taken = self.samples.get(value)
             if taken is None or self.alike[taken] == 1 or value.const_value is None or value.name is None:
@@ -121,7 +121,9 @@ class _Merging:
         for subgraph in [subgraph for node in graph for subgraph in subgraphs_of(node)]:
             self.visit(subgraph, [*outer, here])
 
-    def find(self, content: bytes, annotation: Annotation, here: _Kept, outer: list[_Kept]) -> ir.Value | None:
+    def find(
+        self, content: bytes, annotation: Annotation, here: _Initializers, outer: list[_Initializers]
+    ) -> ir.Value | None:
         for kept in (here, *reversed(outer)):
             found = kept.find(content, annotation)
             if found is not None and (kept is here or self.defined[found.name or ""] == 1):

@@ -1,4 +1,4 @@
-"""Turn Constant nodes into initializers."""
+"""Convert Constant nodes to initializers."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class LiftConstants(EditorPass):
             if node.outputs[0].is_graph_output():
                 editor.refuse(_RULE, "it is an output of its graph", node)
             elif tensor is None:
-                editor.refuse(_RULE, "its value is no tensor that is known", node)
+                editor.refuse(_RULE, "its value is not a known tensor", node)
             else:
                 editor.store(_RULE, node, {node.outputs[0]: _copied(tensor)}, settled=True)
 
 
 def _copied(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
-    """Return the tensor for another name: clones of the model share it, and initializers name their tensor."""
+    """Return a copy for another name: clones of the model share the tensor, and initializers rename it."""
     about = {"doc_string": tensor.doc_string, "metadata_props": dict(tensor.metadata_props) or None}
     if tensor.dtype == ir.DataType.STRING:
         shape = ir.Shape(tensor.shape.numpy())

@@ -1,4 +1,4 @@
-"""Make initializers constant that callers could override."""
+"""Remove initializers from the inputs of a model."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _INPUTS_OPTIONAL_SINCE = 4
 class RemoveInitializersFromInputs(EditorPass):
     """Remove initializers from the inputs of the model, so that no caller can override them.
 
-    Rewrites: ``g (float[1] x, float[1] w = {2}) => (y)`` → ``g (float[1] x) => (y) <float[1] w = {2}>``.
-              This changes the interface on purpose: a caller can no longer pass ``w``. A model of IR version 3
-              or older becomes one of version 4, the first in which initializers need not be inputs.
-    Refuses:  inputs without a value of their own.
-    Exactness: bit-exact for callers that override nothing.
+    Rewrites: ``g (float[1] x, float[1] w = {2}) => (y)`` → ``g (float[1] x) => (y) <float[1] w = {2}>``. This changes
+              the interface on purpose: a caller can no longer pass ``w``. A model of IR version 3 or older is raised to
+              version 4, the first in which initializers need not be inputs.
+    Refuses:  inputs without a default value.
+    Exactness: bit-exact for callers that override no default.
     """
 
     preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
 
-    only_old: bool = option(False, "only in models of IR version 3 or older, where nobody can override them anyway")
+    only_old: bool = option(False, "only in models of IR version 3 or older, where no caller can override them anyway")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Keep the inputs that have no default."""

@@ -1,4 +1,4 @@
-"""Remove everything that no output depends on."""
+"""Remove parts of the model on which no output depends."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from onnx_passes.core.compose import ComposePass
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
 class RemoveUnused(ComposePass):
-    """Remove nodes, initializers, functions and opset imports that nothing uses.
+    """Remove unused nodes, initializers, functions and opset imports.
 
     Rewrites: ``remove-unused-nodes, remove-unused-functions, remove-unused-opsets``, in this order.
-    Refuses:  what its members refuse; inputs and outputs always stay.
+    Refuses:  the cases that its members refuse; inputs and outputs always stay.
     Exactness: bit-exact.
     """
 

@@ -1,4 +1,4 @@
-"""Remove functions that nothing calls."""
+"""Remove uncalled functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
 class RemoveUnusedFunctions(EditorPass):
-    """Remove model-local functions that the graph calls neither directly nor through others.
+    """Remove model-local functions that the graph calls neither directly nor indirectly.
 
     Rewrites: ``f`` without a call → nothing.
     Refuses:  functions that a subgraph or another used function calls.
@@ -27,7 +27,7 @@ class RemoveUnusedFunctions(EditorPass):
     preserves = ALL
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Keep what can be reached from the graph."""
+        """Keep the functions that are reachable from the graph."""
         if not model.functions:
             return
         called = used_functions(model, (node.op_identifier() for node in all_nodes(model.graph)))

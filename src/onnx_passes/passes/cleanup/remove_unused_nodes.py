@@ -1,4 +1,4 @@
-"""Remove nodes and initializers that no output depends on."""
+"""Remove nodes and initializers on which no output depends."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
 class RemoveUnusedNodes(EditorPass):
-    """Remove nodes and initializers that no output depends on, in graphs, subgraphs and functions.
+    """Remove nodes and initializers on which no output depends, in graphs, subgraphs and functions.
 
     Rewrites: ``y = Relu(x); z = Abs(x)`` → ``y = Relu(x)``, if ``z`` is neither read nor an output.
-    Refuses:  graph inputs and outputs; what the quantization annotation of a remaining value refers to;
-              single outputs of a node that is needed for others.
+    Refuses:  graph inputs and outputs; tensors to which the quantization annotation of a remaining value refers; single
+              outputs of a node with other used outputs.
     Exactness: bit-exact.
     """
 
@@ -28,15 +28,15 @@ class RemoveUnusedNodes(EditorPass):
     preserves = ("checker", "lift-constants", "shape-inference", "topological-sort", "unique-names")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Sweep the graph, or a function."""
+        """Remove dead nodes and initializers of one graph or function."""
         live = Reaching(editor.graph, kept=True)
-        # Inner graphs first, so that nothing in them still reads what is removed from outer ones.
+        # Inner graphs first, so that they no longer read the values removed from outer graphs.
         for graph in reversed(live.graphs):
             dead = [node for node in graph if node not in live.nodes]
             for node in reversed(dead):
                 if node.graph is not None and is_dead(node):
                     editor.remove("unused node", [node])
-            # Those that read each other in a circle, or that only annotations of unused values name.
+            # Nodes on a cycle, and nodes that only annotations of unused values refer to.
             rest = [node for node in dead if node.graph is not None]
             if rest:
                 editor.change("unused nodes", rest, partial(remove_all, graph, rest))

@@ -1,4 +1,4 @@
-"""Remove imports of operator sets that nothing uses."""
+"""Remove unused opset imports."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class RemoveUnusedOpsets(EditorPass):
     """Remove imports of operator sets that no node uses, from the model and from its functions.
 
     Rewrites: ``opset_import: ["" : 18, "com.example" : 1]`` → ``opset_import: ["" : 18]``.
-    Refuses:  the default domain, domains of functions, and for the model also what its functions use inside.
+    Refuses:  the default domain, domains of functions and, for the model, domains that its functions use.
     Exactness: bit-exact.
     """
 
     preserves = ALL
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Compare imports with the domains of nodes and functions."""
+        """Remove imports of domains that no node or function uses."""
         used = _domains(model.graph)
         for function in model.functions.values():
             inside = _domains(function)

@@ -1,4 +1,4 @@
-"""Order nodes so that each comes after those it reads from."""
+"""Sort nodes so that producers come before consumers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("cleanup",))
 class TopologicalSort(EditorPass):
-    """Sort the nodes of all graphs and functions topologically: each comes after those it reads from.
+    """Sort the nodes of all graphs and functions topologically: producers before consumers.
 
-    Rewrites: ``b = Relu(a); a = Abs(x)`` → ``a = Abs(x); b = Relu(a)``; what already is in order stays.
+    Rewrites: ``b = Relu(a); a = Abs(x)`` → ``a = Abs(x); b = Relu(a)``; sorted graphs stay.
     Refuses:  a graph with a cycle, naming the nodes on it.
     Exactness: bit-exact.
     """
@@ -45,7 +45,7 @@ def sort_nodes(editor: Editor) -> None:
 
 
 def _sorted(graph: ir.Graph) -> list[ir.Node]:
-    """Walk the nodes in their order, each time fetching what a node reads from before the node itself."""
+    """Visit the nodes in order, each after the producers of its inputs (depth first, stable)."""
     order: dict[ir.Node, None] = {}
     for start in graph:
         way = {} if start in order else {start: _producers(start)}
@@ -63,7 +63,7 @@ def _sorted(graph: ir.Graph) -> list[ir.Node]:
 
 
 def _producers(node: ir.Node) -> Iterator[ir.Node]:
-    """Yield the nodes of the same graph that a node and its subgraphs read from."""
+    """Yield the nodes of the same graph whose results a node or its subgraphs read."""
     yield from _direct_producers(node, node.graph)
     for graph in subgraphs_of(node):
         for inner in graph.all_nodes():

@@ -1,4 +1,4 @@
-"""Give every value and node a name of its own."""
+"""Give every value and node a unique name."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from onnx_passes.rewrite.passes import EditorPass
 class UniqueNames(EditorPass):
     """Make the names of values and nodes unique over a graph and its subgraphs, and over each function.
 
-    Rewrites: the first to carry a name keeps it, others get a number: ``t, t → t, t_1``; nodes without a name
-              are named after their operator; quantization annotations follow the tensors they refer to.
+    Rewrites: the first value with a name keeps it, later ones get a number: ``t, t → t, t_1``; unnamed nodes are named
+              after their operator; quantization annotations follow the tensors that they refer to.
     Refuses:  to rename inputs and outputs of the model or of a function.
     Exactness: bit-exact.
     """
@@ -48,7 +48,7 @@ class _Renaming:
         self.taken = {value.name for value in self.interface}
 
     def values_of(self, graph: ir.Graph) -> dict[ir.Value, str]:
-        """Find new names for values that clash with an earlier one."""
+        """Return new names for values that clash with an earlier one."""
         renamed: dict[ir.Value, str] = {}
         for value in dict.fromkeys(
             (*graph.inputs, *graph.initializers.values(), *(v for node in graph for v in node.outputs))
@@ -63,7 +63,7 @@ class _Renaming:
         return renamed
 
     def rename_values(self, renamed: Sequence[Mapping[ir.Value, str]]) -> None:
-        # Inner scopes first: an annotation refers to the nearest tensor of the name it gives.
+        # Inner scopes first: an annotation refers to the nearest tensor with that name.
         for graph, names in reversed(list(zip(self.graphs, renamed, strict=True))):
             if names:
                 references = {value.name or "": name for value, name in names.items()}
@@ -72,7 +72,7 @@ class _Renaming:
                 annotations.rename_references(graph, references)
 
     def nodes_without_own_name(self) -> dict[ir.Node, str]:
-        """Find new names for nodes that have none, or that of an earlier one."""
+        """Return new names for nodes without a name or with the name of an earlier one."""
         taken: set[str] = set()
         renamed: dict[ir.Node, str] = {}
         for node in (node for graph in self.graphs for node in graph):

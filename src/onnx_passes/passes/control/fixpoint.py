@@ -10,7 +10,7 @@ from onnx_passes.core import compose
 class Fixpoint(compose.Fixpoint):
     """Repeat a nested pipeline until the structure of the model no longer changes.
 
-    Rewrites: ``fixpoint{max=20}(a, b)`` runs ``a, b`` again and again.
-    Refuses:  to run on after ``max`` rounds, or when a round brings back an earlier state; both are noted.
+    Rewrites: ``fixpoint{max=20}(a, b)`` runs ``a, b`` repeatedly.
+    Refuses:  to continue after ``max`` rounds, or when a round restores an earlier state; both are noted.
     Exactness: that of its members.
     """

@@ -8,10 +8,10 @@ from onnx_passes.core import compose
 
 @passes.register(tags=("control",))
 class Shuffle(compose.Shuffle):
-    """Run a nested pipeline whose rules look at nodes in a random order, to see what depends on it.
+    """Run a nested pipeline whose rules visit nodes in a random order, to test for order dependence.
 
-    Rewrites: ``shuffle{seed=3}(simplify)`` runs ``simplify``; of the nodes that wait to be looked at, any may be next.
-              The same seed means the same order.
-    Refuses:  what its members refuse; passes that are not made of rules keep their own order.
+    Rewrites: ``shuffle{seed=3}(simplify)`` runs ``simplify``, taking the next node from the worklist at random. Equal
+              seeds give equal orders.
+    Refuses:  the cases that its members refuse; passes without rules keep their own order.
     Exactness: that of its members.
     """

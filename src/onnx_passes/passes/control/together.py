@@ -1,4 +1,4 @@
-"""Apply the rules of several passes in one go."""
+"""Apply the rules of several passes in one worklist."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from onnx_passes.rewrite import together
 
 @passes.register(tags=("control",))
 class Together(together.Together):
-    """Apply the rules of several passes in one worklist until none fits: faster than pass after pass.
+    """Apply the rules of several passes in one worklist until none matches: faster than pass after pass.
 
-    Rewrites: ``together(a, b)`` applies the rules of ``a`` and ``b`` wherever they fit, those of ``a`` first.
-    Refuses:  passes that are not made of rules, except in a group, where they are left out; what its members refuse.
+    Rewrites: ``together(a, b)`` applies the rules of ``a`` and ``b`` wherever they match, those of ``a`` first.
+    Refuses:  passes without rules, except in a group, where they are left out; the cases that its members refuse.
     Exactness: that of its members, rewrite by rewrite.
     """

@@ -1,1 +1,1 @@
-"""Passes between versions and dialects of ONNX."""
+"""Conversions between operator sets, floating-point types and dialects of ONNX."""

@@ -1,4 +1,4 @@
-"""Convert a model of half precision to single precision."""
+"""Convert a model from half to single precision."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from onnx_passes.rewrite.editor import Editor
 @passes.verify.tolerance(atol=2**-10, rtol=2**-7, unit=2**-10)
 @passes.register(tags=("convert", "types"))
 class ConvertFloat32(ConvertFloats):
-    """Convert float16 and bfloat16 to single precision, in subgraphs too.
+    """Convert float16 and bfloat16 to single precision, including subgraphs.
 
-    Rewrites: ``Relu(x: float16)`` → ``Relu(x: float)``; weights are the same numbers, and Casts that are no more needed
-              go. Inputs and outputs of the model become float, too, unless ``keep-io=true``.
-    Refuses:  quantizers, operators that are not known, and those that draw random numbers.
-    Exactness: within what the shorter type resolves: nothing is rounded to it any more.
+    Rewrites: ``Relu(x: float16)`` → ``Relu(x: float)``; weights keep their values, and superfluous Casts are removed.
+              Inputs and outputs of the model become float, too, unless ``keep-io=true``.
+    Refuses:  quantizers, unknown operators and random ones.
+    Exactness: within the resolution of the shorter type, as results are no longer rounded to it.
     """
 
     sources = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
     target = ir.DataType.FLOAT
 
-    keep_io: bool = option(False, "inputs and outputs of the model keep their type, with Casts behind and before them")
+    keep_io: bool = option(False, "inputs and outputs of the model keep their type, with Casts next to them")
 
     def keeps_interface(self) -> bool:
-        """Tell whether inputs and outputs keep their type."""
+        """Return whether inputs and outputs keep their type."""
         return self.keep_io
 
     def objection(self, model: ir.Model, editor: Editor) -> Objection:
-        """Object to nothing: the type holds all numbers of the others."""
+        """Return an empty objection for every node: float holds all numbers of the shorter types."""
         return lambda _: ""

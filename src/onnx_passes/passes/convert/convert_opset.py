@@ -17,7 +17,7 @@ from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
 if TYPE_CHECKING:
-    from onnx_passes.graph.opset import OpsetConversion
+    from onnx_passes.ops.opsets.convert import OpsetConversion
 
 
 @passes.verify.tolerance
@@ -28,33 +28,32 @@ class ConvertOpset(EditorPass):
     """Convert graph, subgraphs and functions to another version of the default operator set, up or down.
 
     Rewrites: ``opset_import: ["" : 11]`` → ``opset_import: ["" : 21]``, and the nodes whose operator changed in
-              between; ``convert-opset21`` is short for ``convert-opset{version=21}``. Downwards nodes stay that use
-              nothing new, and others are written as the older version does, such as ``ReduceMean(x, axes)`` →
-              ``ReduceMean <axes> (x)``; the version of the format is lowered, too.
-              ``only-raise`` leaves models of a later version as they are.
-    Refuses:  nodes that use what the version does not have, or not in that type: all are named, with what they use,
-              and the model stays as it was.
-    Exactness: bit-exact, unless ONNX Runtime has another kernel for the other version: its AveragePool of opset 19
-               rounds otherwise than the one before.
+              between; ``convert-opset21`` is short for ``convert-opset{version=21}``. Downwards, nodes without new
+              features stay, and others are rewritten in the older form, such as ``ReduceMean(x, axes)`` → ``ReduceMean
+              <axes> (x)``; the IR version is lowered, too. ``only-raise`` leaves models of a later version unchanged.
+    Refuses:  nodes with a feature or element type that the target version lacks: all are named, with the feature, and
+              the model stays unchanged.
+    Exactness:bit-exact, unless ONNX Runtime has different kernels for the two versions: AveragePool of opset 19 rounds
+              differently from its predecessor.
     """
 
     preserves = ("remove-unused", "shape-inference", "topological-sort", "unique-names")
 
     version: int = option(21, "version of the default operator set")
-    only_raise: bool = option(False, "leave models of a later version as they are")
+    only_raise: bool = option(False, "leave models of a later version unchanged")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Convert in place, all at once: a model of two versions would be none."""
+        """Convert in place and as one change: a model with two versions would be invalid."""
         if not self.only_raise or model.opset_imports.get("", 0) < self.version:
             convert_to(self.version, model, editor)
 
 
 def convert_to(version: int, model: ir.Model, editor: Editor) -> bool:
-    """Convert to a version as one rewrite; returns false if that was vetoed."""
-    from onnx_passes.graph.opset import OpsetError
+    """Convert to a version as one rewrite; return False if it was vetoed."""
+    from onnx_passes.ops.opsets.convert import OpsetError
 
     try:
-        conversion = _find_out(version, model, editor)
+        conversion = _planned(version, model, editor)
     except OpsetError as error:
         for node, reason in error.refused:
             editor.refuse(f"operator set {version}", reason, node)
@@ -63,9 +62,9 @@ def convert_to(version: int, model: ir.Model, editor: Editor) -> bool:
     return not conversion or editor.change(f"operator set {version}", conversion.nodes, conversion.apply)
 
 
-def _find_out(version: int, model: ir.Model, editor: Editor) -> OpsetConversion:
-    """Find out what there is to do; that depends on types and ranks, which are inferred where they miss."""
-    from onnx_passes.graph.opset import OpsetConversion, OpsetError, target_versions
+def _planned(version: int, model: ir.Model, editor: Editor) -> OpsetConversion:
+    """Plan the conversion, with missing types and ranks inferred first."""
+    from onnx_passes.ops.opsets.convert import OpsetConversion, OpsetError, target_versions
 
     given = model.opset_imports.get("", version)
     if version in target_versions() and version != given:
@@ -78,7 +77,7 @@ def _find_out(version: int, model: ir.Model, editor: Editor) -> OpsetConversion:
         editor.annotated = True
         conversion = OpsetConversion(model, version)
     if version < given and model.functions and expanded_size(model) <= MOST_NODES:
-        # What types a function computes with is known where it is called.
+        # The element types inside a function are only known at its calls.
         called = InlinePass()(copy_model(model)).model
         _infer(called, gaps_only=True)
         OpsetConversion(called, version)
@@ -92,7 +91,7 @@ def _infer(model: ir.Model, *, gaps_only: bool) -> bool:
 
 
 def _lowering(operators: set[str], version: int) -> str:
-    """Name the passes that write operators that a version does not have in older ones."""
+    """Name the passes that lower operators missing in a version to older ones."""
     from onnx_passes.graph.schemas import schema_of
 
     missing = {name for name in operators if schema_of("", name, version) is None}

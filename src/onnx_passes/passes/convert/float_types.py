@@ -1,4 +1,4 @@
-"""Convert the floating-point values of a model to another type, and say of what stays why it does."""
+"""Convert the floating-point values of a model to another type, with a reason for every node that stays."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
 _SUMMING = ("normalization", "reduction")
-"""Kinds of operators that add up many elements."""
+"""Kinds of operators that accumulate many elements."""
 _KEPT_MOST = 5
-"""Notes name so many reasons."""
+"""Number of reasons named in notes."""
 
 
 class ConvertFloats(EditorPass):
-    """What the conversions between floating-point types share."""
+    """Base of the conversions between floating-point types."""
 
     followed_by = ("eliminate-cast",)
     fast_math = ("nnan", "ninf", "nsz")
@@ -37,15 +37,15 @@ class ConvertFloats(EditorPass):
     _retyped_names: frozenset[str] = internal(frozenset[str]())
 
     def objection(self, model: ir.Model, editor: Editor) -> Objection:
-        """Return what says of nodes why they stay as they are."""
+        """Return the objection to nodes: the reason why a node keeps its type, or an empty text."""
         raise NotImplementedError
 
     def keeps_interface(self) -> bool:
-        """Tell whether inputs and outputs keep their type."""
+        """Return whether inputs and outputs keep their type."""
         raise NotImplementedError
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Find out what there is to do, say what stays, and do it at once."""
+        """Plan the conversion, report the nodes that stay, and apply it as one change."""
         from onnx_passes.passes.annotate.shape_inference import ShapeInference
 
         editor.annotated |= ShapeInference(gaps_only=True).run(model, Context()).modified
@@ -63,11 +63,11 @@ class ConvertFloats(EditorPass):
             editor.change(rule, found.nodes, found.apply)
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return inputs in the new type, unless the interface keeps its own."""
+        """Return inputs in the new type, unless the interface keeps its types."""
         return self._retyped(sample)
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return outputs in the new type, unless the interface keeps its own."""
+        """Return outputs in the new type, unless the interface keeps its types."""
         return self._retyped(results)
 
     def _retyped(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -81,22 +81,22 @@ class ConvertFloats(EditorPass):
 
 
 class Narrow(ConvertFloats):
-    """What the conversions to a shorter type share."""
+    """Base of the conversions to a shorter type."""
 
     sources = frozenset({ir.DataType.FLOAT})
 
-    keep_io: bool = option(True, "inputs and outputs of the model stay float, with Casts behind and before them")
+    keep_io: bool = option(True, "inputs and outputs of the model stay float, with Casts next to them")
     block: tuple[str, ...] = option((), "nodes that stay: names of nodes, of their results, or operators; with * and ?")
     sums: bool = option(False, "sums, averages, norms and softmax stay float")
-    measure: bool = option(True, "run the model, and let nodes stay whose values the type cannot hold")
-    data: str = option("", "file of inputs to measure with (.npz); else they are generated")
+    measure: bool = option(True, "run the model, and keep nodes with values that the type cannot hold")
+    data: str = option("", "file of inputs to measure with (.npz); by default inputs are generated")
 
     def keeps_interface(self) -> bool:
-        """Tell whether inputs and outputs keep their type."""
+        """Return whether inputs and outputs keep their type."""
         return self.keep_io
 
     def objection(self, model: ir.Model, editor: Editor) -> Objection:
-        """Let nodes stay that are asked to, that count, and whose values the type cannot hold."""
+        """Object to blocked nodes, to counts and sizes, and to values beyond the range of the type."""
         chosen(model, self.block)
         return all_of(self._blocked, counts(), overflows(self._greatest(model, editor), self.target))
 

@@ -1,4 +1,4 @@
-"""How great the values inside a model become, as measured by running it."""
+"""The largest magnitudes of the values of a model, measured by running it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from onnx_passes.verify.samples.fitting import run_samples
 
 
 def greatest_values(model: ir.Model, data: str = "") -> dict[ir.Value, np.ndarray]:
-    """Return the greatest finite magnitude of each floating-point value, on data of a file or generated.
+    """Return the largest finite magnitude of each floating-point value, on data from a file or generated.
 
     Raises ExecutionError if the model cannot be run.
     """
     executor = Executor()
-    # By default those are the samples that verification draws: what overflows there is known beforehand.
+    # The default samples are those of the verification, so that their overflows are known beforehand.
     samples, _ = run_samples(executor.prepare(model), model, [data] if data else [], 0)
     known = Activations(executor)
     known.fill(model, samples)

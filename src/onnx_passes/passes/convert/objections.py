@@ -1,4 +1,4 @@
-"""Why nodes compute as before where a model gets another floating-point type."""
+"""Reasons for nodes to keep their floating-point type in a conversion."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from onnx_passes.graph.randomness import is_random
 from onnx_passes.ops.quantizing import has_scales
 
 Objection = Callable[[ir.Node], str]
-"""Says why a node is to stay as it is; nothing if it need not."""
+"""Returns the reason why a node keeps its type; an empty text if it need not."""
 
 _HOLDS_VALUE = {"Constant", "ConstantOfShape"}
 _CONTAINERS = (ir.SequenceType, ir.OptionalType)
 
 
 def all_of(*objections: Objection) -> Objection:
-    """Object if any of some does."""
+    """Return the first objection of several."""
     return lambda node: next((reason for one in objections if (reason := one(node))), "")
 
 
 def unsuitable(node: ir.Node) -> str:
-    """Object to nodes that would not mean the same in any other type."""
+    """Object to nodes whose semantics depends on their element type."""
     if is_random(node):
         return "it would draw other numbers"
     if has_scales(node):
@@ -41,7 +41,7 @@ def unsuitable(node: ir.Node) -> str:
 
 
 def overflows(greatest: Mapping[ir.Value, np.ndarray], target: ir.DataType) -> Objection:
-    """Object to nodes that read or yield what a type cannot hold: constants, and values as they were measured."""
+    """Object to nodes with constants, or measured inputs or results, outside the range of a type."""
     found: dict[ir.Value, str] = {}
 
     def reason(value: ir.Value) -> str:
@@ -66,13 +66,13 @@ def overflows(greatest: Mapping[ir.Value, np.ndarray], target: ir.DataType) -> O
 
 
 def counts() -> Objection:
-    """Object to nodes that compute with positions and sizes alone, which a short type cannot tell apart."""
+    """Object to nodes that compute only positions and sizes, which a short type cannot represent exactly."""
     positions = Positions()
     return lambda node: "it computes with positions or sizes" if positions.only(node) else ""
 
 
 def beyond(array: np.ndarray, target: ir.DataType) -> str:
-    """Say that a type cannot hold numbers: the greatest is too great, or the only one too small."""
+    """Describe numbers outside the range of a type: the largest overflows, or the only one underflows."""
     kind = cast(Any, ml_dtypes.finfo(target.numpy()))
     sizes = np.abs(array[np.isfinite(array)].astype(np.float64))
     if sizes.size and sizes.max() > float(kind.max):

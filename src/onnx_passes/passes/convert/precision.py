@@ -1,4 +1,4 @@
-"""Another floating-point type for a model: which nodes compute in it, and where Casts are needed between them."""
+"""Plan of a floating-point conversion: nodes that compute in the new type, and Casts between them and the others."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from onnx_passes.passes.convert.objections import Objection
 
 _MOVES = "it moves a value that stays"
 _EXACT = {"Resize": frozenset({"T2"})}
-"""Variables of types that coordinates have, which are no data."""
+"""Type variables of coordinates, which are not data."""
 
 
 @dataclass
 class Precision:
-    """What becomes of a model whose values of some types become those of another.
+    """Plan of a dtype conversion.
 
-    Finding out changes nothing yet; ``stay`` says of nodes why they compute as before.
+    Planning changes nothing yet; ``stay`` maps each node that keeps its type to the reason.
     """
 
     model: ir.Model
@@ -35,7 +35,7 @@ class Precision:
     objection: Objection
     stay: dict[ir.Node, str] = field(default_factory=dict[ir.Node, str])
     _converted: dict[ir.Node, frozenset[str]] = field(default_factory=dict[ir.Node, frozenset[str]])
-    """Nodes that compute in the new type, with the variables of their schema that it stands for."""
+    """Nodes that compute in the new type, with the type variables of their schema that take it."""
 
     _new_inputs: frozenset[ir.Value] = frozenset()
 
@@ -57,7 +57,7 @@ class Precision:
 
     @property
     def nodes(self) -> list[ir.Node]:
-        """List the nodes that compute in the new type."""
+        """Return the nodes that compute in the new type."""
         return list(self._converted)
 
     def __bool__(self) -> bool:
@@ -72,7 +72,7 @@ class Precision:
         return signature(node.domain, node.op_type, self.model.opset_imports.get(node.domain, 1))
 
     def _variables(self, node: ir.Node) -> frozenset[str] | None:
-        """Return the variables that may stand for the new type; nothing of nodes that have no such value."""
+        """Return the type variables that may take the new type; None for nodes without such a value."""
         if not any(map(self._is_source, (*node.inputs, *node.outputs))) or node.op_type == "Constant":
             return None
         types = self._signature(node)
@@ -86,7 +86,7 @@ class Precision:
         return allowed - _EXACT.get(node.op_type, frozenset())
 
     def _followed(self, node: ir.Node) -> str:
-        """Keep what only moves values that stay: it would need Casts, and save nothing."""
+        """Keep nodes that only move values of nodes that stay: converting them needs Casts and saves nothing."""
         first = node.inputs[0] if node.inputs else None
         producer = None if first is None else first.producer()
         if traits_of(node).kind == "movement" and producer in self.stay:
@@ -94,13 +94,13 @@ class Precision:
         return ""
 
     def _serves_others(self, node: ir.Node) -> bool:
-        """Tell whether all that read the results of a node stay."""
+        """Return whether all consumers of the results of a node stay."""
         users = [user for value in node.outputs for user, _ in value.uses()]
         returned = any(value.is_graph_output() for value in node.outputs)
         return bool(users) and not returned and all(user in self.stay for user in users)
 
     def _unknown(self, node: ir.Node, variables: frozenset[str]) -> str:
-        """Keep what reads a value that nobody knows the type of, beside others that would get the new one."""
+        """Keep nodes that read a value of unknown type along with operands of the new type."""
         types = self._signature(node)
         for index, value in enumerate(node.inputs):
             if value is not None and value.type is None and types and types.variable_of_input(index) in variables:
@@ -146,7 +146,7 @@ class Precision:
             _state_type(node, self.sources, self.target)
 
     def _convert_constant(self, value: ir.Value) -> None:
-        """Convert a constant for all that read it in the new type."""
+        """Convert a constant for all its consumers in the new type."""
         uses = list(value.uses())
         reading = [use for use in uses if self._reads_new(*use)]
         returned = value.is_graph_output() and value.graph is self.model.graph and not self.keeps_interface
@@ -156,7 +156,7 @@ class Precision:
         assert tensor is not None
         made = converted(tensor, self.target)
         if len(reading) == len(uses) and (returned or not value.is_graph_output()):
-            _put(value, made)
+            _replace_tensor(value, made)
             return
         twin = ir.Value(name=self._names.value(f"{value.name}_{self.target.name.lower()}"), const_value=made)
         twin.type, twin.shape = ir.TensorType(self.target), value.shape
@@ -167,7 +167,7 @@ class Precision:
             node.replace_input_with(index, twin)
 
     def _convert_value(self, value: ir.Value, dtype: ir.DataType, *, is_new: bool) -> None:
-        """Give a value its type, and a Cast to all that read it in the other one."""
+        """Set the type of a value, and insert a Cast for its consumers in the other type."""
         graph = value.graph
         assert isinstance(graph, ir.Graph)
         other = [(node, index) for node, index in value.uses() if self._reads_new(node, index) != is_new]
@@ -195,14 +195,14 @@ class Precision:
 
 
 def converted(tensor: ir.TensorProtocol, target: ir.DataType) -> ir.TensorProtocol:
-    """Return a tensor in another type, rounded."""
+    """Return a tensor rounded to another type."""
     with np.errstate(over="ignore"):
         array = tensor.numpy().astype(target.numpy())
     return ir.Tensor(array, target, name=tensor.name)
 
 
 def _state_type(node: ir.Node, sources: frozenset[ir.DataType], target: ir.DataType) -> None:
-    """Write the new type where a node says what it yields."""
+    """Set the new type in the attribute that names the result type."""
     if node.op_type == "Cast" and node.attributes.get_int("to", 0) in {source.value for source in sources}:
         node.attributes.add(ir.AttrInt64("to", target.value))
     if node.op_type == "ConstantOfShape":
@@ -218,8 +218,8 @@ def _values(graph: ir.Graph) -> Iterator[ir.Value]:
         yield from node.outputs
 
 
-def _put(value: ir.Value, tensor: ir.TensorProtocol) -> None:
-    """Let a constant be another one."""
+def _replace_tensor(value: ir.Value, tensor: ir.TensorProtocol) -> None:
+    """Replace the tensor of a constant."""
     node = value.producer()
     if node is not None:
         node.attributes.clear()
@@ -228,7 +228,7 @@ def _put(value: ir.Value, tensor: ir.TensorProtocol) -> None:
 
 
 def _return_instead(graph: ir.Graph, value: ir.Value, result: ir.Value) -> None:
-    """Return a result in the place of a value, under its name."""
+    """Return ``result`` instead of ``value`` from the graph, under the original name."""
     name, inner = value.name, result.name
     if not value.is_graph_input():
         value.name, result.name = inner, name

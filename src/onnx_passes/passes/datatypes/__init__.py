@@ -1,1 +1,1 @@
-"""Passes that find out and check the data types of tensors."""
+"""Passes that infer and check the data types of tensors."""

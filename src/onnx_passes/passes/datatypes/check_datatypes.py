@@ -1,4 +1,4 @@
-"""Check that tensors hold what their data types say."""
+"""Check tensors against their annotated data types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN = 5
 
 
 class DataTypeError(PassFailedError):
-    """A tensor holds numbers that its data type has not."""
+    """A tensor holds numbers outside its data type."""
 
     exit_code = ExitCode.VERIFICATION
 
@@ -34,22 +34,22 @@ class DataTypeError(PassFailedError):
 class CheckDatatypes(Analysis):
     """Check tensors against the data types that they are annotated with (``finn_datatype``).
 
-    Rewrites: nothing; the model is only looked at and, unless ``execute`` is off, run on generated inputs.
-    Refuses:  constants, defaults of inputs and interior results with a number that their type has not, naming tensor,
-              type and the first such number; data types that do not exist. Results inside of subgraphs are not
-              looked at. Where the model cannot be executed, a remark says why.
+    Rewrites: nothing; the model is only read and, unless ``execute`` is off, run on generated inputs.
+    Refuses:  constants, defaults of inputs and interior results with a number outside their type, naming tensor, type
+              and the first such number; data types that do not exist. Results inside subgraphs are not checked. If the
+              model cannot be executed, a remark gives the reason.
     Exactness: changes nothing.
     """
 
-    execute: bool = option(True, "also run the model on generated inputs and look at the results of its nodes")
-    seed: int = option(0, "what the generated inputs depend on")
+    execute: bool = option(True, "also run the model on generated inputs and check the results of its nodes")
+    seed: int = option(0, "seed of the generated inputs")
 
     def analyze(self, model: ir.Model) -> dict[str, Any]:
-        """Run without a manager."""
+        """Run without a pass manager."""
         return self._check(model, Context())
 
     def run(self, model: ir.Model, context: Context) -> AnalysisResult:
-        """Check, and remark what could not be checked."""
+        """Check, and note the results that could not be checked."""
         return AnalysisResult(model, modified=False, value=self._check(model, context))
 
     def _check(self, model: ir.Model, context: Context) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class CheckDatatypes(Analysis):
         return {"constants": len(constants), "results": len(results) if samples else 0, "samples": samples}
 
     def _run(self, model: ir.Model, results: dict[ir.Value, DataType], context: Context) -> int:
-        """Look at results of each sample; returns how many samples there were."""
+        """Check results of every sample; return the number of samples."""
         if not results:
             return 0
         by_name = {str(value.name): (value, datatype) for value, datatype in results.items()}
@@ -82,12 +82,12 @@ class CheckDatatypes(Analysis):
 
 
 def _held(value: ir.Value) -> ir.TensorProtocol | None:
-    """Return what a constant holds, or the default of an input."""
+    """Return the tensor of a constant, or the default of an input."""
     return value.const_value if value.producer() is None else constant_tensor(value)
 
 
 def _misfits(value: ir.Value, datatype: DataType, array: np.ndarray) -> str | None:
-    """Say which number does not fit first, if one does not."""
+    """Describe the first number outside the data type; None if there is none."""
     wrong = np.flatnonzero(~datatype.allowed(array))
     if not wrong.size:
         return None
@@ -102,4 +102,4 @@ def _refuse(found: Iterator[str | None]) -> None:
     wrong = [text for text in found if text is not None]
     if wrong:
         unnamed = f"; and {count(len(wrong) - _SHOWN, 'more tensor')}" if len(wrong) > _SHOWN else ""
-        raise DataTypeError("; ".join(wrong[:_SHOWN]) + unnamed, hint="infer-datatypes corrects types that do not hold")
+        raise DataTypeError("; ".join(wrong[:_SHOWN]) + unnamed, hint="infer-datatypes corrects wrong types")

@@ -12,7 +12,7 @@ from onnx_passes.core.base import Annotation, Context, PassResult
 from onnx_passes.core.options import option
 from onnx_passes.datatypes import BIPOLAR, FLOAT32, DataType, IntegerType, ScaledInteger
 from onnx_passes.datatypes.floats import Float
-from onnx_passes.datatypes.smallest import range_of
+from onnx_passes.datatypes.ranges import range_of
 from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
@@ -21,7 +21,7 @@ from onnx_passes.passes.datatypes.facts import Fact
 from onnx_passes.passes.datatypes.inference import Inference
 
 _INDICES = (ir.DataType.INT64, ir.DataType.BOOL)
-"""Element types of shapes, indices and conditions: nobody asks for their data type."""
+"""Element types of shapes, indices and conditions, which get no data type."""
 
 
 @passes.verify.equality
@@ -30,15 +30,15 @@ class InferDatatypes(Annotation):
     """Infer the data types of tensors, and annotate them (``finn_datatype``).
 
     Rewrites: ``y = MatMul(x, w)`` with ``x: UINT2`` and constant ``w`` of -1 and 1 in 8 rows → ``w: BIPOLAR``,
-              ``y: INT6`` or less. Quantizers give the type that they round to, or a smaller one where not all of it
-              is used; sums and products the smallest with all possible results, from the ranges of inputs and the
-              weights themselves; moved numbers keep their type, and what is joined has room for all; integer constants
-              get the smallest type; anything else is ``FLOAT32``. Types that do not hold what is computed are
-              corrected, and a remark says how many. ``minimize-accumulators`` finds the same types of integers.
-    Refuses:  to replace what is declared of inputs, of constants that fit, and of results of unknown operators;
-              data types that do not exist.
-    Exactness: annotates only. Sound for inputs of their declared type and sums that are exact; integers wrap around as
-              their element type does. A remark says where floats cannot hold a sum exactly.
+              ``y: INT6`` or less. Quantizers give their target type, or a smaller one if their range is smaller; sums
+              and products the smallest type with all possible results, from the ranges of the inputs and the weights
+              themselves; moved numbers keep their type, and joins get a common type; integer constants get the
+              smallest type; anything else is ``FLOAT32``. Types that do not contain the computed range are corrected,
+              and a remark counts them. ``minimize-accumulators`` finds the same types of integers.
+    Refuses:  to replace declared types of inputs, of constants that fit, and of results of unknown operators; data
+              types that do not exist.
+    Exactness:annotates only. Sound for inputs of their declared type and exact sums; integers wrap around as their
+              element type does. A remark names sums that floats cannot hold exactly.
     """
 
     needs = ("shape-inference",)
@@ -46,11 +46,11 @@ class InferDatatypes(Annotation):
     allow_scaledint: bool = option(False, "give integers with a scale the type SCALEDINT instead of FLOAT32")
 
     def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
+        """Run without a pass manager."""
         return self.run(model, Context())
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Infer, then write what is new."""
+        """Infer the data types, and write the new ones."""
         inference = Inference(ranges_of(model), allow_scaledint=self.allow_scaledint)
         inference.run(model.graph)
         modified, wrong, wide = False, list[str](), 0
@@ -66,7 +66,7 @@ class InferDatatypes(Annotation):
         if wrong:
             context.note(f"corrected {count(wrong, 'data type')} that may not hold all results, first {wrong[0]}")
         if wide:
-            context.note(f"replaced {count(wide, 'data type')} by one that says more")
+            context.note(f"replaced {count(wide, 'data type')} by a more precise one")
         inexact = inference.inexact
         if inexact:
             context.note(
@@ -76,7 +76,7 @@ class InferDatatypes(Annotation):
 
 
 def _to_be_written(graph: ir.Graph, inference: Inference) -> Iterator[tuple[ir.Value, Fact]]:
-    """Yield what was found out; of indices and of constants that are no integers only what replaces a declared type."""
+    """Yield inferred facts; for indices and non-integer constants only to replace a declared type."""
     declared = {value for value in annotations.values(graph) if datatype_of(value) is not None}
     for value in declared:
         if is_constant(value) and datatype_of(value) != FLOAT32:
@@ -94,7 +94,7 @@ def _is_number(value: ir.Value) -> bool:
 
 
 def _holds(declared: DataType, fact: Fact) -> bool:
-    """Tell whether a type has every number that was found possible."""
+    """Return whether a declared type contains every number of the inferred range."""
     if (
         declared == fact.datatype
         or isinstance(declared, ScaledInteger)

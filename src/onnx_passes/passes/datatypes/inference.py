@@ -1,4 +1,4 @@
-"""The data type of every value: the smallest that holds its range, or one with a name of its own."""
+"""Infer the data type of every value: the smallest that contains its range, or a named one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _OF_SOME: Mapping[str, tuple[int, ...]] = {
     "Where": (1, 2),
     **dict.fromkeys(("Pad", "Scatter", "ScatterElements", "ScatterND"), (0, 2)),
 }
-"""Inputs that are numbers like the results, where others are not."""
+"""Operands with the numbers of the result, for operators with further inputs."""
 
 
 class Inference(Forward[Fact]):
-    """Facts about all values of a model: ``results`` of nodes, and ``constants`` as far as somebody reads them.
+    """Facts about all values of a model: ``results`` of nodes, and the ``constants`` that are read.
 
     ``inexact`` are sums that floats may round.
     """
@@ -43,7 +43,7 @@ class Inference(Forward[Fact]):
         self._allow_scaledint = allow_scaledint
 
     def source(self, value: ir.Value) -> Fact:
-        """Look at the numbers of a constant; believe what is declared of an input."""
+        """Return the fact of a constant from its numbers, and of an input from its declaration."""
         array = constant(value)
         if array is None:
             return fact_of_input(value)
@@ -51,11 +51,11 @@ class Inference(Forward[Fact]):
         return self.constants[value]
 
     def join(self, a: Fact, b: Fact) -> Fact:
-        """Know what holds for the numbers of both."""
+        """Return the join of two facts."""
         return a.joined(b)
 
     def transfer(self, node: ir.Node) -> list[Fact]:
-        """Combine the name of a data type with the range of the numbers."""
+        """Combine the named data type of each result with its range."""
         if (node.domain, node.op_type) == ("", "Constant"):
             return []
         for value in operands(node):
@@ -76,7 +76,7 @@ class Inference(Forward[Fact]):
         return named.within(numbers)
 
     def _numbers(self, node: ir.Node, value: ir.Value) -> Interval | None:
-        """Return between which integers a value is, if it holds integers."""
+        """Return the range of the integers of a value; None if they are not known to be integers."""
         known = self._ranges.get(value)
         grid = None if known is None else known.whole_grid
         if known is None or grid is None:
@@ -87,7 +87,7 @@ class Inference(Forward[Fact]):
         return Interval(int(low.min()), int(high.max()))
 
     def _is_inexact(self, node: ir.Node, is_exact: bool) -> bool:
-        """Tell whether floats may round a sum of integers, or what is added up on its way."""
+        """Return whether floats may round a sum of integers or its partial sums."""
         if node.outputs[0].dtype is not None and node.outputs[0].dtype.is_integer():
             return False
         if is_product(node):
@@ -115,7 +115,7 @@ class Inference(Forward[Fact]):
         return moved
 
     def _unknown(self, node: ir.Node, value: ir.Value) -> Fact:
-        """Believe what is declared of the results of operators that nothing is known of."""
+        """Return the declared type of a result of an unknown operator, else the fact of its element type."""
         declared = datatype_of(value) if node.domain and DATATYPES.get(node) is None else None
         return fact_of_element(value.dtype) if declared is None else Fact.of(declared)
 
@@ -125,7 +125,7 @@ def _all_scaled(known: Sequence[DataType]) -> bool:
 
 
 def operands(node: ir.Node) -> list[ir.Value]:
-    """Return the inputs whose numbers are computed with, or moved; not what is only compared."""
+    """Return the inputs whose numbers are computed with or moved, without inputs that are only compared."""
     if node.outputs and node.outputs[0].dtype is ir.DataType.BOOL:
         return []
     if node.op_type in _OF_SOME:

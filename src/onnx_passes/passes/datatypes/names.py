@@ -1,4 +1,4 @@
-"""Data types with names of their own: what quantizers round to, and what is only moved."""
+"""Named data types: target types of quantizers, and types of moved numbers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _CHOOSES = frozenset(
         *("ReduceMax", "ReduceMin", "Resize", "Scatter", "ScatterElements", "ScatterND", "TopK", "Upsample", "Where"),
     )
 )
-"""Operators that return some of the numbers that they are given; those that only move them have a trait."""
+"""Operators that return some of their input numbers, except pure movement, which has a trait."""
 _SIGNS = {"Mul", "Neg", "Sign"}
 
 
 def name_of_moved(node: ir.Node, operands: Sequence[DataType]) -> DataType | None:
-    """Return the type that all operands have, if the results are some of their numbers."""
+    """Return the common type of all operands if the results are some of their numbers."""
     if not operands or any(datatype != operands[0] for datatype in operands):
         return None
     same = operands[0]
@@ -62,7 +62,7 @@ def _repeats(node: ir.Node) -> bool:
 
 
 def name_of_scaled(node: ir.Node) -> DataType | None:
-    """Return the integers of any quantizer that has a scale for them; without one, their range says all."""
+    """Return the integers of a quantizer with a scale; without one, the range determines the type."""
     quantizer = quantizer_of(node)
     grid = None if quantizer is None else quantizer.grid(node)
     if quantizer is None or grid is None or _all_equal(grid.scale, 1) or not _all_equal(grid.zero, 0):
@@ -73,7 +73,7 @@ def name_of_scaled(node: ir.Node) -> DataType | None:
 
 @DATATYPES.of("BipolarQuant", "IntQuant", "Quant", "Trunc", domains=GENERAL_DOMAINS)
 def _integers(node: ir.Node) -> DataType | None:
-    """Return the integers that are clamped to; the first version of Trunc divides what comes in."""
+    """Return the integers that the quantizer clamps to; the first version of Trunc divides its input."""
     quantizer, arrays = (
         quantizer_of(node),
         [array for value in node.inputs[1:] if (array := constant(value)) is not None],
@@ -92,7 +92,7 @@ def _integers(node: ir.Node) -> DataType | None:
 
 @DATATYPES.of("FloatQuant", domains=GENERAL_DOMAINS)
 def _float_quant(node: ir.Node) -> DataType | None:
-    """Infinities and NaN are no values of a small float; a bias of 0 has no name, as QONNX takes it for none."""
+    """Return the minifloat type; None with infinities or NaN, and for bias 0, which QONNX reads as absent."""
     arrays = [constant(value) for value in node.inputs[1:5]]
     if len(arrays) < 4 or not _all_equal(arrays[0], 1):
         return None
@@ -110,7 +110,7 @@ def _float_quant(node: ir.Node) -> DataType | None:
 
 @DATATYPES.of("MultiThreshold", domains=GENERAL_DOMAINS)
 def _multi_threshold(node: ir.Node) -> DataType | None:
-    """Believe the declared type where it has every step from the bias on."""
+    """Return the declared type if it contains every step from the bias on."""
     scale, bias = node.attributes.get_float("out_scale", 1.0), node.attributes.get_float("out_bias", 0.0)
     shape = static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
     declared = _out_dtype(node)
@@ -138,7 +138,7 @@ def _average_pool(node: ir.Node) -> DataType | None:
 
 @DATATYPES.of("DequantizeLinear")
 def _dequantize_linear(node: ir.Node) -> DataType | None:
-    """With another scale than 1, integers are scaled."""
+    """Return scaled integers unless the scale is 1."""
     value, scale = (node.inputs[index] if index < len(node.inputs) else None for index in (0, 1))
     held = constant(scale)
     if value is None or value.dtype is None or held is None or _all_equal(held, 1):
@@ -147,7 +147,7 @@ def _dequantize_linear(node: ir.Node) -> DataType | None:
 
 
 def _width(bits: float | None) -> int | None:
-    """Return the number of bits of the widest channel, the next integer of a fractional one."""
+    """Return the bit width of the widest channel, rounded up."""
     return math.ceil(bits) if bits is not None and 1 <= bits <= _MOST_BITS else None
 
 

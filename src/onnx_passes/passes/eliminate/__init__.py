@@ -1,1 +1,1 @@
-"""Rules that remove what does nothing, or what is there already."""
+"""Rules that remove redundant nodes."""

@@ -55,14 +55,14 @@ def _extremes(dtype: ir.DataType) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _finite(dtype: ir.DataType) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the greatest finite number of a type: these are the bounds that are left out."""
+    """Return the least and the greatest finite number of a type: the default bounds of Clip."""
     kind = dtype.numpy()
     info = cast(Any, ml_dtypes).finfo(kind) if dtype.is_floating_point() else np.iinfo(kind)
     return np.array(info.min, kind), np.array(info.max, kind)
 
 
 def _bounds(node: ir.Node, dtype: ir.DataType) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return between what a node clips, if that is constant."""
+    """Return the bounds of a Clip or Relu; None if they are not constant."""
     if node.op_type == "Relu":
         return np.array(0).astype(dtype.numpy()), _extremes(dtype)[1]
     found: list[np.ndarray] = []
@@ -82,7 +82,7 @@ def _clip(number: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> np.ndarr
 
 
 def _combined(op_type: str, c: ir.Value, d: ir.Value) -> np.ndarray | None:
-    """Combine two constants, if their order can make no difference then."""
+    """Combine two constants; None if their order could affect the result."""
     first, second = constant(c), constant(d)
     if first is None or second is None or first.dtype == object:
         return None
@@ -106,7 +106,7 @@ def _with_both(op: Builder, outer: ir.Node, inner: ir.Node, c: ir.Value, d: ir.V
     if len(kept) + 3 != len(others):
         return no("an input comes twice", at=outer)
     if len(kept) > 1 and not is_integral(c):
-        # ONNX Runtime decides between them by their place, and by the loop that broadcasts.
+        # ONNX Runtime chooses between zeros by operand position and broadcast loop.
         return no("zeros of both signs may meet in another order", at=outer)
     return op.op(outer.op_type, *kept, _combined(outer.op_type, c, d))
 
@@ -119,12 +119,12 @@ _law = Vocabulary(_can_combine, _clipped_once, _has_no_bounds, _with_both).law
 class EliminateClip(LawPass):
     """Remove Clip without bounds, and merge consecutive Clip and Relu nodes.
 
-    Rewrites: ``Clip(x)`` of integers → ``x``; ``Clip(Clip(x))``, ``Clip(Relu(x))``, ``Relu(Clip(x))`` → ``Clip(x)``
-              between what becomes of the least and the greatest number. Where bounds exclude each other that is one
+    Rewrites: ``Clip(x)`` of integers → ``x``; ``Clip(Clip(x))``, ``Clip(Relu(x))``, ``Relu(Clip(x))`` → one
+              ``Clip(x)``, between the images of the least and the greatest number. Disjoint bounds give a single
               number, as the last ``max`` wins: ``Clip(Clip(x, 0, 1), 2, 3)`` → ``Clip(x, 2, 2)``.
     Refuses:  ``Clip`` of floats without bounds, which makes infinities finite; bounds that are computed or NaN; zeros
-              of both signs as bounds; a range of zero alone that comes of another one: ``Relu(Clip(x, -5, -1))``
-              makes ``0.0`` of ``-0.0``, which ``Clip(x, 0, 0)`` keeps.
+              of both signs as bounds; a merged range that is only zero: ``Relu(Clip(x, -5, -1))``
+              turns ``-0.0`` into ``0.0``, but ``Clip(x, 0, 0)`` keeps it.
     Exactness: bit-exact.
     """
 
@@ -145,7 +145,7 @@ class EliminateMinMax(LawPass):
     Rewrites: ``Max(Max(x, c), d)`` → ``Max(x, max(c, d))``, of integers also with more inputs than one, in any order.
     Refuses:  constants that a caller may override; NaN; a zero as the larger (smaller) constant of floats, or several
               other inputs of floats: the sign of zeros depends on the order; constants that would grow by
-              broadcasting; an inner node that others use.
+              broadcasting; an inner node with other consumers.
     Exactness: bit-exact.
     """
 
@@ -153,7 +153,7 @@ class EliminateMinMax(LawPass):
     laws = tuple(
         _law(
             f"{f}(inner := {f}(x, c, ...), d, ...) → with_both(result, inner, c, d)",
-            When("is_constant(c) and is_constant(d)", "there is no constant in both"),
+            When("is_constant(c) and is_constant(d)", "not both nodes have a constant operand"),
             When(f"can_combine({f!r}, c, d)", "the constants cannot be combined"),
         )
         for f in _COMBINE

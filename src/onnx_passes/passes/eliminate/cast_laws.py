@@ -1,4 +1,4 @@
-"""Laws of casts that change no value."""
+"""Laws of casts that preserve every value."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _cast_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
 
 
 def _holds(wide: ir.DataType, narrow: ir.DataType) -> bool:
-    """Tell whether every value of a type is one of another type too."""
+    """Return whether every value of type ``narrow`` is also a value of type ``wide``."""
     if wide == narrow:
         return True
     if narrow == ir.DataType.BOOL:
@@ -80,7 +80,7 @@ class EliminateCast(LawPass):
     """Remove casts to the type that a value already has, and round trips through a wider type.
 
     Rewrites: ``Cast(x)``, ``CastLike(x, t)`` → ``x``, if the type stays; ``Cast(Cast(x))`` → ``Cast(x)``, if all values
-              of the type of ``x`` are also values of both others; then back to the type of ``x`` is ``x`` itself.
+              of the type of ``x`` are also values of both other types; → ``x`` for a cast back to the type of ``x``.
     Refuses:  unknown types; a type in between that is narrower or of another kind (float → int → float).
     Exactness: bit-exact.
     """

@@ -1,4 +1,4 @@
-"""Laws of neutral, absorbing and opposite elements: what a constant, or an operand itself, decides."""
+"""Laws of neutral, absorbing and complementary operands."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.analysis.signs import has_positive_zeros, is_never_negative
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, holds_only
 from onnx_passes.graph.idioms import scales_normalized
 from onnx_passes.graph.shapes import is_integral, keeps_shape, static_shape
-from onnx_passes.graph.signs import has_positive_zeros, is_never_negative
 from onnx_passes.graph.traits import TRAITS, Number, traits_of
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
@@ -24,7 +24,7 @@ _SAME: dict[str, Number] = {
     "LessOrEqual": True,
     "GreaterOrEqual": True,
 }
-"""What an operator makes of twice the same."""
+"""Results of operators applied to equal operands."""
 _OPPOSITE: dict[tuple[str, str], Number] = {
     **{(name, "Not"): traits_of(name).annihilator or 0 for name in ("And", "Or")},
     **{(name, "BitwiseNot"): traits_of(name).annihilator or 0 for name in ("BitwiseAnd", "BitwiseOr")},
@@ -32,60 +32,60 @@ _OPPOSITE: dict[tuple[str, str], Number] = {
     ("BitwiseXor", "BitwiseNot"): -1,
     ("Add", "Neg"): 0,
 }
-"""What an operator makes of something and its opposite."""
+"""Results of operators applied to a value and its complement."""
 _ALSO_OF_FLOATS = ("Less", "Greater")
 _BLIND = ("Abs", "Cos", "Exp", "LogSoftmax", "Softmax")
-"""Operators to which zeros of both signs are the same."""
+"""Operators that do not distinguish zeros of different signs."""
 
 
 def is_neutral(op_type: str, value: ir.Value) -> bool:
-    """Tell whether a constant is neutral even to the sign of a zero."""
+    """Return whether a constant is the neutral element, with regard to signs of zeros."""
     number = float(traits_of(op_type).identity or 0)
     signed = number == 0 and traits_of(op_type).commutative and not is_integral(value)
     return holds_only(value, -0.0 if signed else number)
 
 
 def is_neutral_to(x: ir.Value, op_type: str, value: ir.Value) -> bool:
-    """Tell whether a constant is neutral to what ``x`` may hold: zero also where no zero is negative."""
+    """Return whether a constant is neutral to ``x``: any zero is, if ``x`` holds no negative zero."""
     return is_neutral(op_type, value) or (adds_zero(op_type, value) and has_positive_zeros(x))
 
 
 def adds_zero(op_type: str, value: ir.Value) -> bool:
-    """Tell whether a constant makes negative zeros positive and changes nothing else."""
+    """Return whether a constant only turns negative zeros into positive ones."""
     zero = {"Add": 0.0, "Sum": 0.0, "Sub": -0.0}.get(op_type)
     return zero is not None and holds_only(value, zero)
 
 
 def applied_to(op: Builder, node: ir.Node, x: ir.Value) -> ir.Value:
-    """Build a node on another first input."""
+    """Build the node with another first input."""
     return op.like(node, [x, *node.inputs[1:]])
 
 
 def is_exact_in_double(value: ir.Value) -> bool:
-    """Tell whether a value is of floats, or of integers that doubles can hold."""
+    """Return whether a value holds floats, or integers that doubles represent exactly."""
     return not is_integral(value) or (value.dtype is not None and value.dtype.bitwidth <= _EXACT_IN_DOUBLE)
 
 
 def filled_like(op: Builder, x: ir.Value, content: ir.Value | np.ndarray) -> ir.Value:
-    """Build a value of the shape of another, or wider where the content is: it depends on the shape alone."""
+    """Expand ``content`` to the shape of ``x``, of which only the shape is read."""
     shape = static_shape(x)
     return op.Expand(content, op.Shape(x) if shape is None else np.array(shape, np.int64))
 
 
 def spread(op: Builder, c: ir.Value, result: ir.Value, x: ir.Value) -> ir.Value:
-    """Expand a constant to the shape of another operand, where that may be wider."""
+    """Expand a constant to the broadcast shape with ``x``."""
     return c if keeps_shape(c, result, x) else filled_like(op, x, c)
 
 
 def filled(op: Builder, x: ir.Value, number: Number) -> ir.Value:
-    """Build numbers of the type and shape of a value, or truth values of its shape."""
+    """Build a value with the shape of ``x`` filled with a number of its type, or with a boolean."""
     dtype = ir.DataType.BOOL if isinstance(number, bool) else x.dtype
     assert dtype is not None
     return filled_like(op, x, np.array(number).astype(dtype.numpy()))
 
 
 def is_at_most_zero(value: ir.Value) -> bool:
-    """Tell whether no element of a constant is above zero."""
+    """Return whether all elements of an integer constant are at most zero."""
     array = constant(value)
     return array is not None and array.dtype.kind == "i" and bool((array <= 0).all())
 
@@ -109,10 +109,10 @@ _EXACT = When("is_integral(x)", "NaN and infinities would be lost")
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateAnnihilator(LawPass):
-    """Replace an operator by its constant operand where that alone decides the result.
+    """Replace an operator by its constant operand if that determines the result.
 
     Rewrites: ``x * 0`` of integers, ``And(x, false)``, ``Or(x, true)``, ``BitwiseAnd(x, 0)``, ``BitwiseOr(x, -1)`` →
-              the constant, expanded to the shape of ``x`` where that may be wider.
+              the constant, expanded to the shape of ``x`` if necessary.
     Refuses:  ``x * 0`` of floats (NaN, infinities, signs of zeros); constants that a caller may override.
     Exactness: bit-exact.
     """
@@ -133,12 +133,12 @@ class EliminateAnnihilator(LawPass):
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateComplement(LawPass):
-    """Replace operators on equal, or opposite, operands by the constant that they compute.
+    """Replace operators on equal or complementary operands by the constant result.
 
     Rewrites: ``x - x``, ``Xor(x, x)``, ``BitwiseXor(x, x)``, ``x + -x``, ``And(x, Not(x))``,
               ``BitwiseAnd(x, BitwiseNot(x))`` → zeros of the shape of ``x``; ``Or(x, Not(x))``, ``x == x``, ``x <= x``
               → ``true``; ``BitwiseOr(x, BitwiseNot(x))`` → ``-1``; ``x < x`` → ``false``.
-    Refuses:  floats, but for ``x < x`` and ``x > x``: infinities have no difference and NaN equals nothing.
+    Refuses:  floats, except ``x < x`` and ``x > x``: infinities have no difference and NaN equals nothing.
     Exactness: bit-exact.
     """
 
@@ -165,7 +165,7 @@ class EliminateComparison(LawPass):
     """Decide comparisons with zero of integers that are never negative.
 
     Rewrites: ``Range(0, n, 1) >= 0``, ``0 <= Shape(x)`` → ``true`` of the shape of the result; ``Shape(x) < 0``,
-              ``0 > NonZero(x)`` → ``false``; also where Unsqueeze, Reshape, Gather, Concat and the like come between.
+              ``0 > NonZero(x)`` → ``false``; also through Unsqueeze, Reshape, Gather, Concat and similar operators.
     Refuses:  constants above zero, or that a caller may override, or that widen the other operand; operands that are
               not known to be counts, sizes or indices; floats.
     Exactness: bit-exact.
@@ -210,8 +210,8 @@ class EliminateIdentity(LawPass):
     """Remove Identity nodes, also of sequences and optional values.
 
     Rewrites: ``Identity(x)`` → ``x``.
-    Refuses:  to touch the interface: where a graph or a branch passes an input or an outer value on to an output,
-              or has the same value as two outputs, one Identity stays for each name.
+    Refuses:  to change the interface: where a graph or branch returns an input or an outer value, or returns one value
+              twice, one Identity per output name stays.
     Exactness: bit-exact.
     """
 
@@ -240,11 +240,10 @@ class EliminateNeutralElement(LawPass):
 
     Rewrites: ``x + 0``, ``x - 0``, ``x * 1``, ``x / 1``, ``Pow(x, 1)``, ``And(x, true)``, ``Or(x, false)``,
               ``Xor(x, false)``, ``BitwiseAnd(x, -1)``, ``BitwiseOr(x, 0)``, ``BitwiseXor(x, 0)`` → ``x``.
-    Refuses:  constants that a caller may override; constants whose shape may widen ``x``; with floats ``x + 0.0`` and
-              ``x - -0.0``, which turn ``-0.0`` into ``0.0``, unless ``x`` never holds that (after Abs, Exp, or a sum
-              with a bias that is not zero), or all that follows is Softmax, Exp, Abs, Cos, or a sum with something
-              that never does; 64-bit ``Pow``; the scale of a normalization that is written out, by which runtimes
-              recognise it.
+    Refuses:  constants that a caller may override, or whose shape may widen ``x``; for floats, ``x + 0.0`` and ``x -
+              -0.0``, which turn ``-0.0`` into ``0.0``, unless ``x`` never holds ``-0.0`` (after Abs, Exp, or a sum with
+              a non-zero bias), or all consumers are Softmax, Exp, Abs, Cos, or a sum with an operand that never holds
+              it; 64-bit ``Pow``; the scale of a decomposed normalization, by which runtimes recognise it.
     Exactness: bit-exact.
     """
 
@@ -270,9 +269,9 @@ class EliminateNeutralElement(LawPass):
                 _CONSTANT,
                 When(f"is_neutral_to(x, {f!r}, c)", "the constant is not the neutral element"),
                 When("keeps_shape(x, result, c)", "the constant may widen the other operand"),
-                *([When("is_exact_in_double(x)", "large integers are rounded on the way")] if f == "Pow" else []),
+                *([When("is_exact_in_double(x)", "large integers are rounded to double")] if f == "Pow" else []),
                 *(
-                    [When("not scales_normalized(c, x)", "runtimes know a normalization by its scale")]
+                    [When("not scales_normalized(c, x)", "runtimes recognise a normalization by its scale")]
                     if f == "Mul"
                     else []
                 ),

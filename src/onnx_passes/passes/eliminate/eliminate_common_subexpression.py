@@ -1,4 +1,4 @@
-"""Compute once what is computed several times."""
+"""Eliminate common subexpressions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.edits import copy_type_and_shape, replace_value
 from onnx_passes.graph.hashing.content import Contents, Key, operator, present_inputs
-from onnx_passes.graph.randomness import is_random
+from onnx_passes.graph.randomness import drawing_functions, is_random
 from onnx_passes.graph.shapes import is_integral
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.rewrite.editor import Editor
@@ -31,9 +31,9 @@ _ORDER_MATTERS = ("Max", "Min")
 class EliminateCommonSubexpression(EditorPass):
     """Merge common subexpressions: nodes with the same operator, inputs and attributes.
 
-    Rewrites: ``a = Relu(x); b = Relu(x)`` → ``a = Relu(x)``, used for both. Subgraphs share what the graphs around
-              them have computed before. Initializers of the same bits (up to ``max-size``) count as the same, and so
-              do the inputs of commutative operators in another order, where that is exact.
+    Rewrites: ``a = Relu(x); b = Relu(x)`` → ``a = Relu(x)``, used for both. Subgraphs reuse earlier results of
+              enclosing graphs. Initializers with identical bits (up to ``max-size``) count as equal, and so do inputs
+              of commutative operators in another order, if that is exact.
     Refuses:  random operators, functions that contain them, and operators of unknown domains; nodes with subgraphs;
               different types of attributes (``1`` and ``1.0``), signed zeros and NaN by their bits; different
               quantization annotations of the results; other sets of outputs.
@@ -47,41 +47,24 @@ class EliminateCommonSubexpression(EditorPass):
     max_size: Size = option(1 << 16, "compare the contents of initializers up to this size")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Share in the graph with its subgraphs, or in a function."""
+        """Merge in the graph with its subgraphs, or in a function."""
         _Sharing(editor, self.max_size).visit(editor.graph, [])
 
 
-def _random_functions(model: ir.Model) -> set[ir.OperatorIdentifier]:
-    """Collect the functions that may give another result each time, directly or through others."""
-    calls = {name: {operator(node) for node in f.all_nodes()} for name, f in model.functions.items()}
-    found = {name for name, function in model.functions.items() if any(map(is_random, function.all_nodes()))}
-    callers: dict[ir.OperatorIdentifier, list[ir.OperatorIdentifier]] = {}
-    for name, called in calls.items():
-        for other in called:
-            callers.setdefault(other, []).append(name)
-    waiting = list(found)
-    while waiting:
-        for caller in callers.get(waiting.pop(), ()):
-            if caller not in found:
-                found.add(caller)
-                waiting.append(caller)
-    return found
-
-
 class _Sharing:
-    """One walk over a graph and its subgraphs; what has been computed so far is known by its key."""
+    """One walk over a graph and its subgraphs, with the available results by key."""
 
     def __init__(self, editor: Editor, max_size: int) -> None:
         self.editor = editor
         self.functions = editor.scope.model.functions
-        self.random = _random_functions(editor.scope.model)
+        self.random = drawing_functions(self.functions)
         self.max_size = max_size
         self.contents = Contents()
         self.merged: list[ir.Node] = []
-        """Nodes that were removed: kept alive, as keys name values by their identity."""
+        """Removed nodes, kept alive because keys contain the identities of values."""
 
     def visit(self, graph: ir.Graph, outer: list[dict[Key, ir.Node]]) -> None:
-        """Walk over a graph in the order of its nodes; ``outer`` is what the graphs around it have computed."""
+        """Visit the nodes of a graph in order; ``outer`` holds the available results of enclosing graphs."""
         here: dict[Key, ir.Node] = {}
         known = [here, *outer]
         for node in graph:
@@ -107,7 +90,7 @@ class _Sharing:
         return operator(node) in self.functions and operator(node) not in self.random
 
     def key(self, node: ir.Node) -> Key:
-        """Return what a node computes: its operator and attributes, and which values it takes."""
+        """Return the key of the computation: operator, attributes and inputs."""
         inputs = [self.value_key(value) for value in present_inputs(node)]
         if _is_symmetric(node):
             inputs.sort(key=repr)
@@ -123,7 +106,7 @@ class _Sharing:
 
     def objection(self, node: ir.Node, same: ir.Node) -> str | None:
         if node.op_type in _JUST_NAMES and any(output.is_graph_output() for output in node.outputs):
-            return "it gives an output its name"
+            return "it names an output"
         for old, new in zip(node.outputs, same.outputs, strict=False):
             mine, theirs = annotations.get(old), annotations.get(new)
             if mine and theirs and mine != theirs:
@@ -144,7 +127,7 @@ class _Sharing:
 
 
 def _is_symmetric(node: ir.Node) -> bool:
-    """Tell whether the inputs may be swapped without changing a bit."""
+    """Return whether swapping the inputs is bit-exact."""
     if node.domain or not traits_of(node).commutative:
         return False
     return is_integral(node.inputs[0]) or (len(node.inputs) == 2 and node.op_type not in _ORDER_MATTERS)

@@ -1,4 +1,4 @@
-"""Leave out initial states that are zero anyway."""
+"""Remove initial states that equal the default of zero."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx_passes.rewrite.passes import EditorPass
 
 _RULE = "initial state that is zero"
 _STATES = {"GRU": (5,), "LSTM": (5, 6), "RNN": (5,)}
-"""Recurrent operators, and which of their inputs are initial states."""
+"""Recurrent operators, and the indices of their initial states."""
 
 
 @passes.verify.equality
@@ -20,15 +20,16 @@ _STATES = {"GRU": (5,), "LSTM": (5, 6), "RNN": (5,)}
 class EliminateZeroState(EditorPass):
     """Drop initial states of recurrent operators that are zero, which is their default.
 
-    Rewrites: ``LSTM(x, w, r, b, , ConstantOfShape(s), ConstantOfShape(s))`` → ``LSTM(x, w, r, b)``; GRU and RNN alike.
-    Refuses:  states that are not known to be zero, of positive sign, in every element.
+    Rewrites: ``LSTM(x, w, r, b, , ConstantOfShape(s), ConstantOfShape(s))`` → ``LSTM(x, w, r, b)``; likewise for GRU
+              and RNN.
+    Refuses:  states not known to be positive zero in every element.
     Exactness: bit-exact.
     """
 
     preserves = ("shape-inference", "topological-sort", "unique-names")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the recurrent operators of the graph and its subgraphs."""
+        """Rewrite the recurrent operators of the graph and its subgraphs."""
         for node in [node for node in all_nodes(model.graph) if node.domain == "" and node.op_type in _STATES]:
             given = {i: state for i in _STATES[node.op_type] if i < len(node.inputs) and (state := node.inputs[i])}
             zero = {index for index, state in given.items() if _is_zero(state)}

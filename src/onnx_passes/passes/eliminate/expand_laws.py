@@ -1,4 +1,4 @@
-"""Laws of expansions that widen nothing, or only what is broadcast anyway."""
+"""Laws of Expand nodes that broadcasting makes redundant."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _is_shape_of(target: ir.Value | None, x: ir.Value) -> bool:
 
 
 def _without(wide: ir.Value, x: ir.Value, node: ir.Node) -> list[ir.Value | None]:
-    """List the operands of a node as they were before one of them was expanded."""
+    """Return the operands of a node with the expanded one replaced by the original."""
     return [x if value is wide else value for value in node.inputs]
 
 
@@ -80,7 +80,7 @@ _law = Vocabulary(_keeps_result, _read_past, _widens_nothing).law
 
 
 def _broadcasting() -> Iterator[Law]:
-    """Write a law for each operand of an operator that broadcasts."""
+    """Yield a law for each operand position of each broadcasting operator."""
     for f in _OPERATORS:
         traits = traits_of(f)
         for place in range(1 if traits.commutative else traits.arity):
@@ -97,12 +97,12 @@ def _broadcasting() -> Iterator[Law]:
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateExpand(LawPass):
-    """Remove Expand nodes without effect, and those that broadcasting makes redundant.
+    """Remove Expand nodes that have no effect, or are redundant because of broadcasting.
 
-    Rewrites: ``Expand(x, s)`` → ``x``, if the shape stays; ``Add(Expand(x, s), y)`` → ``Add(x, y)`` and so for other
-              operators that broadcast, if the result keeps its shape.
-    Refuses:  shapes that are not known; ``Pow``, ``Max``, ``Min`` and ``Where`` of floats, of which ONNX Runtime rounds
-              results or gives signs to zeros another way if it broadcasts.
+    Rewrites: ``Expand(x, s)`` → ``x``, if the shape stays; ``Add(Expand(x, s), y)`` → ``Add(x, y)``, and likewise for
+              other broadcasting operators, if the result keeps its shape.
+    Refuses:  unknown shapes; ``Pow``, ``Max``, ``Min`` and ``Where`` of floats, for which the broadcast loops of ONNX
+              Runtime round differently or change signs of zeros.
     Exactness: bit-exact.
     """
 

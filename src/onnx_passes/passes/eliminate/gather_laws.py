@@ -6,10 +6,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.analysis.signs import is_never_negative
 from onnx_passes.graph.arguments import integer
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.signs import is_never_negative
 from onnx_passes.graph.uses import is_only_read_by
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
@@ -26,7 +26,7 @@ def _cut_out(op: Builder, gather: ir.Node, row: ir.Node) -> Rewritten:
     if end is None or not is_never_negative(end):
         return no("the end may be negative, and count from the end of the axis", at=row)
     if not is_only_read_by(row.outputs[0], [node for node in row.outputs[0].consumers() if _reads_as_index(node, row)]):
-        return no("others read the indices, too", at=row)
+        return no("the indices have other consumers", at=row)
     axes = np.array([integer(gather, "axis", 0)], first.dtype)
     return op.Slice(gather.inputs[0], first.reshape(1), op.Unsqueeze(end, [0]), axes)
 
@@ -42,12 +42,12 @@ _law = Vocabulary(_cut_out).law
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateGatherOfRange(LawPass):
-    """Cut out what indices in a row select.
+    """Replace Gather with consecutive indices by Slice.
 
-    Rewrites: ``Gather<axis=a>(x, Range(0, n, 1))`` → ``Slice(x, [0], [n], [a])``, which copies rows as a whole.
-    Refuses:  steps other than one, a start that is computed, an end that may be negative, indices that others read,
-              operator sets before 13.
-    Exactness: bit-exact, wherever the indices are inside of the axis, as Gather wants them.
+    Rewrites: ``Gather<axis=a>(x, Range(0, n, 1))`` → ``Slice(x, [0], [n], [a])``, which copies whole rows.
+    Refuses:  steps other than one, a computed start, an end that may be negative, indices with other consumers, opsets
+              below 13.
+    Exactness: bit-exact for indices inside the axis, as Gather requires.
     """
 
     fuzz_hints = hints(

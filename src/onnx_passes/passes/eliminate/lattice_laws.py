@@ -1,4 +1,4 @@
-"""Laws of lattices and selections: what an operator does in vain, again, or takes back."""
+"""Laws of lattices and selections: absorption, idempotence, involution and constant conditions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ORDERED = When("is_integral(y)", "the sign of a zero depends on the order")
 class EliminateAbsorption(LawPass):
     """Remove pairs of dual operators that return one of their operands.
 
-    Rewrites: ``And(x, Or(x, y))`` → ``x`` in any order, and so with ``Or`` and ``And``, ``BitwiseAnd`` and
+    Rewrites: ``And(x, Or(x, y))`` → ``x`` in any order, likewise for ``Or`` and ``And``, ``BitwiseAnd`` and
               ``BitwiseOr``, ``Max`` and ``Min``.
     Refuses:  ``y`` that may widen ``x``; ``Max`` and ``Min`` of floats, where a NaN in ``y`` prevails.
     Exactness: bit-exact.
@@ -71,7 +71,7 @@ class EliminateIdempotence(LawPass):
 class EliminateInvolution(LawPass):
     """Remove pairs of operators that are their own inverse.
 
-    Rewrites: ``Neg(Neg(x))`` → ``x``, and so for ``Not`` and ``BitwiseNot``.
+    Rewrites: ``Neg(Neg(x))`` → ``x``, likewise for ``Not`` and ``BitwiseNot``.
     Refuses:  ``Reciprocal``, which rounds.
     Exactness: bit-exact.
     """
@@ -88,9 +88,9 @@ class EliminateInvolution(LawPass):
 class EliminateNegatedComparison(LawPass):
     """Fold the negation of an integer comparison into the opposite comparison.
 
-    Rewrites: ``Not(Less(x, y))`` → ``GreaterOrEqual(x, y)``, and so for ``LessOrEqual``, ``Greater``,
+    Rewrites: ``Not(Less(x, y))`` → ``GreaterOrEqual(x, y)``, likewise for ``LessOrEqual``, ``Greater``,
               ``GreaterOrEqual``.
-    Refuses:  floats, as every comparison with NaN is false; a comparison that others use.
+    Refuses:  floats, as every comparison with NaN is false; a comparison with other consumers.
     Exactness: bit-exact.
     """
 
@@ -105,28 +105,28 @@ class EliminateNegatedComparison(LawPass):
     )
 
 
-_SIGNS = When("has_no_signs(x)", "the sign of a zero would come back")
+_SIGNS = When("has_no_signs(x)", "the sign of a zero may change")
 
 
 def _selections(*when: When) -> Sequence[Law]:
-    """Write the laws that take or move the first choice, with conditions on it."""
+    """Build the laws of Where, with conditions on the laws that keep or move the first choice."""
     return (
         _law(
             "Where(c, x, y) → x",
             When("holds_only(c, True)", "the condition is not constant, or mixed"),
-            When("keeps_shape(x, result, c, x, y)", "what is chosen may be widened"),
+            When("keeps_shape(x, result, c, x, y)", "the choice may be widened"),
             *when,
             name="WhereTrue",
         ),
         _law(
             "Where(c, x, y) → y",
             When("holds_only(c, False)", "the condition is not constant, or mixed"),
-            When("keeps_shape(y, result, c, x, y)", "what is chosen may be widened"),
+            When("keeps_shape(y, result, c, x, y)", "the choice may be widened"),
             name="WhereFalse",
         ),
         _law(
             "Where(c, x, x) → x",
-            When("keeps_shape(x, result, c)", "the condition may widen what is chosen"),
+            When("keeps_shape(x, result, c)", "the condition may widen the choice"),
             *when,
             name="WhereSame",
         ),
@@ -141,9 +141,9 @@ class EliminateWhere(LawPass):
 
     Rewrites: ``Where(false, x, y)`` → ``y``; of integers also ``Where(true, x, y)`` → ``x``, ``Where(c, x, x)`` →
               ``x`` and ``Where(Not(c), x, y)`` → ``Where(c, y, x)``.
-    Refuses:  conditions that are computed, mixed or may be overridden; what is selected, if the condition or the
-              other choice may widen it; the first choice of floats, of which ONNX Runtime makes ``0.0`` of ``-0.0``
-              (``eliminate-where-of-floats`` does not mind).
+    Refuses:  conditions that are computed, mixed or overridable; a choice that the condition or the other choice may
+              widen; the first choice of floats, for which ONNX Runtime turns ``-0.0`` into ``0.0``
+              (``eliminate-where-of-floats`` accepts that).
     Exactness: bit-exact.
     """
 
@@ -158,10 +158,10 @@ class EliminateWhereOfFloats(LawPass):
 
     Rewrites: ``Where(true, x, y)`` → ``x``; ``Where(false, x, y)`` → ``y``; ``Where(c, x, x)`` → ``x``;
               ``Where(Not(c), x, y)`` → ``Where(c, y, x)``.
-    Refuses:  conditions that are computed, mixed or may be overridden; what is selected, if the condition or the
-              other choice may widen it.
-    Exactness: exact by the standard; ONNX Runtime makes ``0.0`` of ``-0.0`` where the first choice is selected, so
-              that signs of zeros may differ from those of the model before.
+    Refuses:  conditions that are computed, mixed or overridable; a choice that the condition or the other choice may
+              widen.
+    Exactness:exact by the standard; ONNX Runtime turns ``-0.0`` into ``0.0`` where the first choice is selected, so
+              that signs of zeros may differ from those of the original.
     """
 
     fast_math = ("nsz",)

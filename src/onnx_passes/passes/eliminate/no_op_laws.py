@@ -1,4 +1,4 @@
-"""Laws of operators that do nothing with the arguments they have."""
+"""Laws of operators without effect for the given arguments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _has_windows_of_one(node: ir.Node) -> Answer:
         if given is not None and (given.is_ref() or any(item != number for item in given.as_ints())):
             return no("its windows are larger, wider apart or padded", at=node)
     if not is_integral(node.inputs[0]):
-        # ONNX Runtime compares with the least finite number first, depending on attributes that say nothing new.
+        # ONNX Runtime starts from the least finite number, depending on attributes that do not matter here.
         return no("NaN and infinities may become finite", at=node)
     return yes
 
@@ -50,10 +50,10 @@ def _gathers_all(node: ir.Node) -> Answer:
     size = None if axis is None else dimension(node.inputs[0], axis)
     indices = node.inputs[1]
     if size is None or indices is None or indices.shape is None or indices.shape != (size,):
-        return no("it does not take as many as there are", at=node)
+        return no("the number of indices is not the size of the axis", at=node)
     order = integers(node, 1)
     if order is None or [index % size for index in order] != list(range(size)):
-        return no("it takes them in another order, or may do so", at=node)
+        return no("the indices are not known to be in order", at=node)
     return yes
 
 
@@ -70,8 +70,8 @@ def _with_mask(op: Builder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 def _keeps_size(node: ir.Node) -> Answer:
     if text(node, "coordinate_transformation_mode", "half_pixel") in ("tf_crop_and_resize", None):
-        return no("it cuts something out", at=node)
-    if len(node.inputs) == 2:  # as it was in opset 10
+        return no("it crops", at=node)
+    if len(node.inputs) == 2:  # opset 10
         return _scales_by_one(node)
     sizes = argument(node, 3)
     if sizes is None:
@@ -124,12 +124,12 @@ _INACTIVE = When("is_inactive(y)")
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateNoOp(LawPass):
-    """Remove operators that have no effect with the arguments given.
+    """Remove operators that have no effect with the given arguments.
 
     Rewrites: ``Tile`` by ones, ``Split`` into one part, ``DepthToSpace`` and ``SpaceToDepth`` of blocks of one,
-              ``Gather`` of all in their order, ``MaxPool`` of integers in windows of one, and ``Concat``, ``Sum``,
+              ``Gather`` of all indices in order, ``MaxPool`` of integers in windows of one, and ``Concat``, ``Sum``,
               ``Mean``, ``Max``, ``Min`` of one input → ``x``.
-    Refuses:  arguments that are computed; ``MaxPool`` of floats, of which ONNX Runtime may make NaN finite;
+    Refuses:  arguments that are computed; ``MaxPool`` of floats, for which ONNX Runtime may turn NaN finite;
               ``AveragePool``, which turns ``-0.0`` into ``0.0``.
     Exactness: bit-exact.
     """
@@ -163,7 +163,7 @@ class EliminateNoOp(LawPass):
 class EliminateDropout(LawPass):
     """Remove Dropout that is not in training mode.
 
-    Rewrites: ``Dropout(x)`` → ``x``; its mask, where it is used → ``true`` everywhere.
+    Rewrites: ``Dropout(x)`` → ``x``; its mask, if used → ``true`` everywhere.
     Refuses:  a training mode that is computed, true, or may be overridden; opsets below 7 (and, if the mask is used,
               below 10), where training is an attribute.
     Exactness: bit-exact.
@@ -191,8 +191,7 @@ class EliminateResize(LawPass):
     """Remove Resize and Upsample that keep the size.
 
     Rewrites: ``Resize(x, scales=[1, …])``, ``Resize(x, sizes=shape of x)``, ``Upsample(x, [1, …])`` → ``x``.
-    Refuses:  ``tf_crop_and_resize``, which cuts something out; scales or sizes that are computed; sizes of dimensions
-              that are not known.
+    Refuses:  ``tf_crop_and_resize``, which crops; computed scales or sizes; sizes of unknown dimensions.
     Exactness: bit-exact.
     """
 

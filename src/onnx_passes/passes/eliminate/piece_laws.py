@@ -1,4 +1,4 @@
-"""Laws of Concat, Pad and Slice, which put pieces together, add and take some."""
+"""Laws of Concat, Pad and Slice."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from onnx_passes.rewrite.refusal import Answer, Refusal, Rewritten, no, yes
 
 _REPEATABLE = ("constant", "edge")
 _TO_THE_END = 2**31 - 1
-"""What the standard recommends as the end of a dimension of unknown size, and more."""
+"""The end that the standard recommends for dimensions of unknown size; larger ones count as well."""
 _LARGEST = 2**63 - 1
 
 
 def _has_nested(node: ir.Node) -> Answer:
-    inner = next(_nested(node), None)
-    return yes if inner is not None else no("no input is a concatenation that only such along its axis read", at=node)
+    inner = next(_mergeable(node), None)
+    return yes if inner is not None else no("no input is a Concat read only by Concat nodes of the same axis", at=node)
 
 
 def _joined_once(op: Builder, node: ir.Node) -> Rewritten:
-    nested = set(_nested(node))
+    nested = set(_mergeable(node))
     inputs: list[ir.Value | None] = []
     for value in node.inputs:
         inner = None if value is None else value.producer()
@@ -37,8 +37,8 @@ def _joined_once(op: Builder, node: ir.Node) -> Rewritten:
     return op.Concat(*inputs, axis=integer(node, "axis", 0))
 
 
-def _nested(node: ir.Node) -> Iterator[ir.Node]:
-    """Yield the concatenations among the inputs that may be taken apart."""
+def _mergeable(node: ir.Node) -> Iterator[ir.Node]:
+    """Yield the Concat nodes among the inputs that can be merged."""
     for value in dict.fromkeys(node.inputs):
         inner = None if value is None else value.producer()
         if value is None or inner is None:
@@ -50,13 +50,13 @@ def _nested(node: ir.Node) -> Iterator[ir.Node]:
 
 
 def _continues(node: ir.Node, inner: ir.Node) -> bool:
-    """Tell whether a node joins more to a concatenation, along the same axis."""
+    """Return whether a node concatenates a Concat result further along the same axis."""
     is_concat = (node.domain, node.op_type) == ("", "Concat") and node.graph is inner.graph
     return is_concat and _axis(inner, node) == _axis(node, inner)
 
 
 def _axis(node: ir.Node, other: ir.Node) -> int | None:
-    """Return the axis, counted from the front if one of two nodes knows the rank."""
+    """Return the axis, counted from the front if the rank of either node is known."""
     axis, length = integer(node, "axis", 0), rank(node.outputs[0]) or rank(other.outputs[0])
     return axis if axis is None or axis >= 0 or length is None else axis + length
 
@@ -65,21 +65,21 @@ def _adds_nothing(node: ir.Node) -> Answer:
     pads = integers(node, 1, "pads")
     if pads is None:
         return no("the amounts are not constant", at=node)
-    return no("it adds or removes something", at=node) if any(pads) else yes
+    return no("a pad is not zero", at=node) if any(pads) else yes
 
 
 def _padded_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
     x, length = inner.inputs[0], rank(inner.inputs[0])
     mode = text(inner, "mode", "constant")
     if mode not in _REPEATABLE or mode != text(outer, "mode", "constant"):
-        return no("the modes differ, or mirror what is there", at=outer)
+        return no("the modes differ, or are not constant or edge", at=outer)
     if mode == "constant" and not _same_filling(inner, outer):
         return no("the values differ, or are not constant", at=outer)
     first, second = _amounts(inner, length), _amounts(outer, length)
     if first is None or second is None or len(first) != len(second):
         return no("the amounts are not constant, or the axes differ", at=outer)
     if any(amount < 0 for amount in (*first, *second)):
-        return no("something is cut off in between", at=outer)
+        return no("a pad is negative", at=outer)
     pads = [p + q for p, q in zip(first, second, strict=True)]
     if argument(outer, 1) is None:
         return op.Pad(x, mode=mode, pads=pads, value=outer.attributes.get("value"))
@@ -89,7 +89,7 @@ def _padded_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
 
 
 def _amounts(node: ir.Node, length: int | None) -> list[int] | None:
-    """Return the amounts for all axes: the starts, then the ends."""
+    """Return the pads of all axes: first the starts, then the ends."""
     pads, given = integers(node, 1, "pads"), argument(node, 3)
     if pads is None or given is None:
         return pads
@@ -114,7 +114,7 @@ def _same_filling(inner: ir.Node, outer: ir.Node) -> bool:
 
 
 def _bits(filling: ir.Value | None, other: ir.Node) -> bytes | None:
-    """Return what a constant filling holds; one that is left out is a zero."""
+    """Return the bits of a constant padding value; a missing one is zero."""
     array = constant(filling)
     if array is not None:
         return array.tobytes() if array.dtype != object else None
@@ -130,7 +130,7 @@ class _Cut:
 
 
 def _cuts(node: ir.Node) -> dict[int, _Cut] | Refusal:
-    """Return what is cut from each axis; axes are counted as in the node, or from the front if the rank is known."""
+    """Return the slices by axis; axes count from the front if the rank is known."""
     starts, ends = integers(node, 1, "starts"), integers(node, 2, "ends")
     if starts is None or ends is None:
         return no("start or end is not constant", at=node)
@@ -160,7 +160,7 @@ def _takes_everything(node: ir.Node) -> Answer:
             taken = len(range(*slice(cut.start, cut.end, cut.step).indices(size)))
             whole = taken == size and (cut.step == 1 or size <= 1)
         if not whole:
-            return no("it leaves something out, or the size is not known", at=node)
+            return no("it drops elements, or the size is unknown", at=node)
     return yes
 
 
@@ -172,9 +172,9 @@ def _sliced_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
         return second
     cuts = {**first, **second}
     for axis in first.keys() & second.keys():
-        both = _both(first[axis], second[axis])
+        both = _composed(first[axis], second[axis])
         if both is None:
-            return no("an axis is cut twice, not simply forwards", at=outer)
+            return no("an axis is sliced twice, not both forwards by steps of one", at=outer)
         cuts[axis] = both
     axes = sorted(cuts)
     starts, ends = [cuts[axis].start for axis in axes], [cuts[axis].end for axis in axes]
@@ -185,8 +185,8 @@ def _sliced_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
     return op.Slice(x, *(np.array(numbers, np.int64) for numbers in (starts, ends, axes, steps)))
 
 
-def _both(first: _Cut, second: _Cut) -> _Cut | None:
-    """Cut the same axis twice, each time counting from the front."""
+def _composed(first: _Cut, second: _Cut) -> _Cut | None:
+    """Compose two slices of one axis that count from the front."""
     if first.step != 1 or second.step != 1 or min(first.start, first.end, second.start, second.end) < 0:
         return None
     start = min(first.start + second.start, _LARGEST)
@@ -202,8 +202,8 @@ class EliminateConcat(LawPass):
     """Merge nested Concat nodes along the same axis.
 
     Rewrites: ``Concat(a, Concat(b, c), d)`` → ``Concat(a, b, c, d)``.
-    Refuses:  different axes, also where one is counted from the end of an unknown rank; an inner concatenation that
-              others use than concatenations along its axis.
+    Refuses:  different axes, also where one is counted from the end of an unknown rank; an inner Concat with consumers
+              other than Concat nodes along its axis.
     Exactness: bit-exact.
     """
 
@@ -243,7 +243,7 @@ class EliminatePad(LawPass):
 
     Rewrites: ``Pad(x, [0, …])`` → ``x``; ``Pad(Pad(x, p), q)`` → ``Pad(x, p + q)``, if both pad with the same constant
               or both repeat the edge.
-    Refuses:  amounts that are computed; negative ones, when there are two; different modes, values or axes.
+    Refuses:  computed pads; negative pads in a pair; different modes, values or axes.
     Exactness: bit-exact.
     """
 
@@ -259,9 +259,9 @@ class EliminateSlice(LawPass):
     """Remove slices that take everything, and merge consecutive ones.
 
     Rewrites: ``Slice(x, [0], [INT_MAX])`` → ``x``, and other ways to take everything forwards;
-              ``Slice(Slice(x))`` → ``Slice(x)``, if no axis is cut twice, or both times forwards by steps of one.
-    Refuses:  backwards slices of more than one element; arguments that are computed; the same axis twice, with steps
-              or counted from an end that is not known.
+              ``Slice(Slice(x))`` → ``Slice(x)``, if no axis is sliced twice except forwards by steps of one.
+    Refuses:  backward slices of more than one element; computed arguments; the same axis twice, with other steps or
+              counted from an unknown end.
     Exactness: bit-exact.
     """
 

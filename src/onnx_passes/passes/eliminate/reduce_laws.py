@@ -1,4 +1,4 @@
-"""Laws of reductions of single elements."""
+"""Laws of reductions over axes of size one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_ONE_IS_ITSELF = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "Redu
 _AXES_ARE_INPUTS = 13
 _EXACT_IN_DOUBLE = 32
 _ADD_TO_ZERO = ("ReduceMean", "ReduceSum")
-"""Reductions of which ONNX Runtime, depending on the layout, makes ``0.0`` of a single ``-0.0``."""
+"""Reductions for which ONNX Runtime, depending on the layout, turns a single ``-0.0`` into ``0.0``."""
 
 
 def _unreduced(op: Builder, x: ir.Value, node: ir.Node, signs_matter: bool) -> Rewritten:
@@ -31,7 +31,7 @@ def _unreduced(op: Builder, x: ir.Value, node: ir.Node, signs_matter: bool) -> R
         return no("ONNX Runtime computes it in doubles", at=node)
     copies = not axes and bool(rank(x))
     if signs_matter and x.dtype.is_floating_point() and node.op_type in _ADD_TO_ZERO and not copies:
-        return no("the sign of a zero would come back", at=node)
+        return no("the sign of a zero may change", at=node)
     if not axes or integer(node, "keepdims", 1) == 1:
         return x
     if op.opset < _AXES_ARE_INPUTS:
@@ -47,7 +47,7 @@ _law = Vocabulary(_unreduced).law
 
 
 def _laws(*, signs_matter: bool) -> Sequence[Law]:
-    """Write a law for each reduction; where signs of zeros matter, floats that might get one stay."""
+    """Build a law for each reduction; refuse floats for which the sign of a zero may change, if it matters."""
     return tuple(_law(f"{f}(x, ...) → unreduced(x, result, {signs_matter})") for f in _OF_ONE_IS_ITSELF)
 
 
@@ -56,12 +56,12 @@ def _laws(*, signs_matter: bool) -> Sequence[Law]:
 class EliminateReduce(LawPass):
     """Remove reductions over axes of size one, or over no axes.
 
-    Rewrites: ``ReduceSum(x)``, and so ``ReduceMax``, ``ReduceMean``, ``ReduceMin``, ``ReduceProd`` → ``x``, or
+    Rewrites: ``ReduceSum(x)``, likewise ``ReduceMax``, ``ReduceMean``, ``ReduceMin``, ``ReduceProd`` → ``x``, or
               ``Squeeze(x)`` if the axes are not kept.
     Refuses:  axes that are computed, or whose size is not known to be one; norms and logarithms, which change even a
               single element; all but ``ReduceMax`` and ``ReduceMin`` of 64-bit integers, which ONNX Runtime rounds;
-              sums and means of floats over axes, of which it makes ``0.0`` of ``-0.0`` (``eliminate-reduce-of-floats``
-              does not mind).
+              sums and means of floats over axes, which turn ``-0.0`` into ``0.0`` (``eliminate-reduce-of-floats``
+              accepts that).
     Exactness: bit-exact.
     """
 
@@ -73,12 +73,12 @@ class EliminateReduce(LawPass):
 class EliminateReduceOfFloats(LawPass):
     """Remove reductions over axes of size one, or over no axes, of any type.
 
-    Rewrites: ``ReduceSum(x)``, and so ``ReduceMax``, ``ReduceMean``, ``ReduceMin``, ``ReduceProd`` → ``x``, or
+    Rewrites: ``ReduceSum(x)``, likewise ``ReduceMax``, ``ReduceMean``, ``ReduceMin``, ``ReduceProd`` → ``x``, or
               ``Squeeze(x)`` if the axes are not kept.
     Refuses:  axes that are computed, or whose size is not known to be one; norms and logarithms, which change even a
               single element; all but ``ReduceMax`` and ``ReduceMin`` of 64-bit integers, which ONNX Runtime rounds.
-    Exactness: exact by the standard; ONNX Runtime may make ``0.0`` of ``-0.0`` in a sum, so that signs of zeros may
-              differ from those of the model before.
+    Exactness:exact by the standard; ONNX Runtime may turn ``-0.0`` into ``0.0`` in a sum, so that signs of zeros may
+              differ from those of the original.
     """
 
     fast_math = ("nsz",)

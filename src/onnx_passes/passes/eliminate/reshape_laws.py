@@ -68,7 +68,7 @@ def _reshaped_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
 
 
 def _copied(before: Sequence[Dim] | None, after: Sequence[Dim] | None) -> list[int] | None:
-    """Return a constant target that copies the open sizes from where they are, if that is possible."""
+    """Return a constant target that copies the dynamic sizes in place; None if that is not possible."""
     if before is None or after is None:
         return None
     fits = all(
@@ -84,7 +84,7 @@ def _keeps_rank(node: ir.Node) -> Answer:
 
 
 def _apply(layout: list[int], node: ir.Node) -> list[int] | None:
-    """Let a node remove or insert axes of a layout: numbers of axes of the first input, or new ones."""
+    """Apply Squeeze or Unsqueeze to a layout: a list of axes of the first input, or of new axes."""
     if node.op_type == "Squeeze":
         axes = squeezed_axes(node, len(layout))
         return None if axes is None else [item for axis, item in enumerate(layout) if axis not in axes]
@@ -101,7 +101,7 @@ def _apply(layout: list[int], node: ir.Node) -> list[int] | None:
 def _squeezed_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
     x, length = inner.inputs[0], rank(inner.inputs[0])
     if length is None:
-        return x if _undoes(outer, inner) else _UNKNOWN
+        return x if _reverts(outer, inner) else _UNKNOWN
     between = _apply(list(range(length)), inner)
     after = None if between is None else _apply(between, outer)
     if between is None or after is None:
@@ -120,12 +120,12 @@ def _squeezed_once(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
 
 
 def _brings_back(after: list[int], removed: list[int]) -> bool:
-    """Tell whether axes of size one come back where they were."""
+    """Return whether removed axes of size one are restored at their places."""
     return all(item == axis or (item == _NEW and axis in removed) for axis, item in enumerate(after))
 
 
-def _undoes(outer: ir.Node, inner: ir.Node) -> bool:
-    """Tell whether a node takes back what another did, both with the same axes of a rank that is the same."""
+def _reverts(outer: ir.Node, inner: ir.Node) -> bool:
+    """Return whether Unsqueeze reverts Squeeze, or conversely, on the same axes of the same rank."""
     if outer.op_type == inner.op_type:
         return False
     first, second = integers(inner, 1, "axes"), integers(outer, 1, "axes")
@@ -153,7 +153,7 @@ def _reshaped_wider(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
             continue
         before, size = next(rest)
         if size == 0 and before != place and not allow_zero:
-            return no("a copied dimension would change its place", at=inner)
+            return no("a copied dimension would move to another axis", at=inner)
         moved.append(size)
     return _reshape(op, inner, moved, allow_zero)
 
@@ -168,7 +168,7 @@ def _reshaped_narrower(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten
         return no("an axis to remove is not 1 in the target", at=inner)
     kept = [(place, size) for place, size in enumerate(target) if place not in places]
     if not allow_zero and any(size == 0 and place != now for now, (place, size) in enumerate(kept)):
-        return no("a copied dimension would change its place", at=inner)
+        return no("a copied dimension would move to another axis", at=inner)
     return _reshape(op, inner, [size for _, size in kept], allow_zero)
 
 
@@ -195,12 +195,12 @@ def _reshape(op: Builder, inner: ir.Node, target: list[int], allow_zero: int) ->
 
 
 def _product_of_stacked(op: Builder, flat: ir.Value, w: ir.Value, product: ir.Value, result: ir.Value) -> Rewritten:
-    """Multiply the rows as they are stacked in the result."""
+    """Multiply ``w`` by the rows, shaped as in the result."""
     sizes = dims(w)
     if sizes is None or len(sizes) != 2:
         return no("the right operand is not known to be a matrix", at=w)
     if (rank(result) or 0) < 2:
-        return no("the result is no stack of rows", at=result)
+        return no("the rank of the result is unknown or less than 2", at=result)
     rows = stacked_rows(op, flat, product, result, sizes, reshape_pays=True)
     return rows if isinstance(rows, Refusal) else op.MatMul(rows, w)
 
@@ -221,13 +221,13 @@ _BOTH = ("Squeeze", "Unsqueeze")
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateReshape(LawPass):
-    """Remove reshapes without effect, and those that another reshape makes redundant.
+    """Remove reshapes that have no effect, or are redundant because of another reshape.
 
     Rewrites: ``Reshape(x, s)``, ``Flatten(x)`` → ``x``, if the shape stays: known numbers and named dimensions agree,
               or the target only copies dimensions and infers the last one;
               ``Reshape(f(x), s)`` → ``Reshape(x, s)`` for ``Reshape``, ``Flatten``, ``Squeeze``, ``Unsqueeze``.
     Refuses:  a target that copies (``0``) a dimension that is not known or is zero; targets that are computed and may
-              hold zeros, unless all open sizes of the result are those of ``x`` in the same place.
+              hold zeros, unless all dynamic sizes of the result equal those of ``x`` on the same axes.
     Exactness: bit-exact.
     """
 
@@ -253,7 +253,7 @@ class EliminateSqueeze(LawPass):
     Rewrites: ``Squeeze(x)``, ``Unsqueeze(x, [])`` → ``x``, if the rank stays; ``Squeeze(Unsqueeze(x))`` and
               ``Unsqueeze(Squeeze(x))`` → ``x``, ``Squeeze(x)`` or ``Unsqueeze(x)``;
               ``Squeeze(Squeeze(x))`` → ``Squeeze(x)``; ``Unsqueeze(Unsqueeze(x))`` → ``Unsqueeze(x)``.
-    Refuses:  axes that are computed, or counted from the end of an unknown rank; a pair that still both removes and
+    Refuses:  axes that are computed, or counted from the end of an unknown rank; a pair that, merged, still removes and
               adds axes.
     Exactness: bit-exact.
     """
@@ -301,8 +301,8 @@ class EliminateSqueezeOfReshape(LawPass):
     Rewrites: ``Unsqueeze(Reshape(x, [-1, 8]), [0])`` → ``Reshape(x, [1, -1, 8])``;
               ``Squeeze(Reshape(x, [-1, 1, 8]), [1])`` → ``Reshape(x, [-1, 8])``; ``Squeeze(Reshape(x, [1, 4, 8]))``
               → ``Reshape(x, [4, 8])``.
-    Refuses:  targets or axes that are not constant; a Reshape that others read, too; a target that copies (``0``) a
-              dimension whose place changes; axes that are not 1 in the target.
+    Refuses:  targets or axes that are not constant; a Reshape with other consumers; a target that copies (``0``) a
+              dimension that moves to another axis; axes that are not 1 in the target.
     Exactness: bit-exact.
     """
 
@@ -323,12 +323,12 @@ class EliminateSqueezeOfReshape(LawPass):
 @passes.verify.equality
 @passes.register("eliminate")
 class EliminateReshapeOfMatmul(LawPass):
-    """Remove reshapes that only flatten the rows of a MatMul and stack its result again.
+    """Remove reshapes that flatten the rows of a MatMul and unflatten its result.
 
     Rewrites: ``Reshape(MatMul(Reshape(x, s), w), t)`` → ``MatMul(x, w)``, if the reshapes keep the rows of ``x`` and
               those of the product; → ``MatMul(Reshape(x, [0, 0, 4]), w)``, if ``x`` splits the rows.
-    Refuses:  a ``w`` that is not known to be a matrix; rows that are empty, or of unknown size; a stack that is not
-              known to be that of ``x``, or to be reached by a constant target; a product that is used elsewhere.
+    Refuses:  a ``w`` that is not known to be a matrix; empty rows, or rows of unknown size; leading axes that are not
+              known to be those of ``x``, or to be reached by a constant target; a product with other consumers.
     Exactness: bit-exact.
     """
 

@@ -1,4 +1,4 @@
-"""Laws of scalars that become vectors of one element: computed as such at once."""
+"""Laws of scalars that become vectors of one element: compute vectors from the start."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def _gathered_as_vector(op: Builder, unsqueeze: ir.Node, gather: ir.Node) -> Rew
         return no("the index is not one constant number", at=gather)
     length = rank(gather.inputs[0])
     if not _brings_back(unsqueeze, axis, length):
-        return no("it is not just the gathered axis that comes back in its place", at=unsqueeze)
+        return no("the Unsqueeze does not just restore the gathered axis", at=unsqueeze)
     scalar = gather.outputs[0]
     back = [node for node in scalar.consumers() if node.graph is gather.graph and _brings_back(node, axis, length)]
     if not is_only_read_by(scalar, back):
-        return no("others read what is gathered, too", at=gather)
+        return no("the gathered scalar has other consumers", at=gather)
     return op.Gather(gather.inputs[0], index.reshape(1), axis=axis % length if length else axis)
 
 
 def _brings_back(node: ir.Node, axis: int, length: int | None) -> bool:
-    """Tell whether a node adds just one axis, where another was taken from so many."""
+    """Return whether a node only restores ``axis``, which was removed from ``length`` axes."""
     axes = integers(node, 1, "axes") if (node.domain, node.op_type) == ("", "Unsqueeze") else None
     if axes is None or len(axes) != 1:
         return False
@@ -55,7 +55,7 @@ def _computed_with_vectors(op: Builder, unsqueeze: ir.Node) -> Rewritten:
     if plan.refusal is not None:
         return plan.refusal
     if not gains(plan):
-        return no("others read the selected scalars, too: as many nodes would be left", at=unsqueeze)
+        return no("the scalars have other consumers: no node would be saved", at=unsqueeze)
     return plan.build(op)
 
 
@@ -68,15 +68,15 @@ class EliminateUnsqueezeOfScalar(LawPass):
     """Hoist Unsqueeze above scalar arithmetic that ends in vectors of one element.
 
     Rewrites: ``Unsqueeze(Gather<axis=a>(x, i), [a])`` → ``Gather<axis=a>(x, [i])``;
-              ``Unsqueeze(Sub(Squeeze(v), 1), [0])`` → ``Sub(v, [1])``, and so for all elementwise operators, also
-              several in a row, on scalars that are constant, squeezed, gathered from a vector, or made a vector anyway;
+              ``Unsqueeze(Sub(Squeeze(v), 1), [0])`` → ``Sub(v, [1])``, likewise for chains of elementwise operators
+              on scalars that are constant, squeezed, gathered from a vector, or unsqueezed elsewhere;
               ``Squeeze(Slice(x, [i], [i + 1], [a]), [a])`` → ``Gather<axis=a>(x, i)``.
-    Refuses:  indices and axes that are not constant; scalars that others read, too, where as many nodes would be left;
-              slices that others read, too, or along an axis of unknown size: they may be empty.
+    Refuses:  indices and axes that are not constant; scalars with other consumers, if no node would be saved; slices
+              with other consumers, or along an axis of unknown size, which may be empty.
     Exactness: bit-exact.
     """
 
-    # Every rewrite takes a Squeeze or Unsqueeze away for good: that is why they end.
+    # Every rewrite removes a Squeeze or Unsqueeze for good, so that rewriting terminates.
     fuzz_hints = hints(
         *(
             f"g ({kind}[{x}] x) => ({kind}[{y}] y) <{index} i = {{{i}}}, int64[1] a = {{{to}}}>"

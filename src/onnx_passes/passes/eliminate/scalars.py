@@ -1,4 +1,4 @@
-"""Which scalars can be had as vectors of one element, and what is gained by that."""
+"""Plan to compute vectors of one element instead of scalars, and its gain."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from onnx_passes.rewrite.refusal import Refusal, no
 
 ELEMENTWISE = frozenset(elementwise())
 _MOST = 16
-"""How many operators in a row are looked through."""
+"""Longest chain of operators that is searched."""
 _FEW = 16
-"""How many readers of a value are looked at."""
+"""Most consumers of a value that are searched."""
 
 
 class Plan:
-    """How to compute a vector of one element from vectors, instead of the scalar that an Unsqueeze reads.
+    """Plan to compute a vector of one element from vectors, instead of the scalar that an Unsqueeze reads.
 
-    ``recipes`` has for each scalar on the way, operands first, what to use instead: a vector that is there, a constant,
-    or a node to build anew. ``refusal`` says why this does not work.
+    ``recipes`` maps each scalar of the computation, operands first, to its replacement: an existing vector, a constant,
+    or a node to rebuild. ``refusal`` is the reason if the plan fails.
     """
 
     def __init__(self, unsqueeze: ir.Node) -> None:
@@ -58,31 +58,31 @@ class Plan:
         if not makes_vector(self.unsqueeze):
             return no("it is not a scalar that becomes a vector of one element", at=self.unsqueeze)
         if not is_only_read_by(self.scalar, (self.unsqueeze,)):
-            return no("others read the scalar, too", at=self.scalar)
+            return no("the scalar has other consumers", at=self.scalar)
         refusal = self._add(self.scalar)
         if refusal is not None:
             return refusal
         if not self._reads_vectors:
-            return no("all is constant", at=self.unsqueeze)
+            return no("all operands are constant", at=self.unsqueeze)
         inside = {*self.computed, self.unsqueeze}
         shared = next((node for node in self.computed if not is_only_read_by(node.outputs[0], inside)), None)
-        return None if shared is None else no("others read a scalar on the way, too", at=shared)
+        return None if shared is None else no("an intermediate scalar has other consumers", at=shared)
 
     def _add(self, scalar: ir.Value) -> Refusal | None:
-        """Find the recipe for a scalar, which is known to be one from what is computed from it."""
+        """Find the replacement of a value that is known to be a scalar, as its consumers compute a scalar."""
         if scalar in self.recipes:
             return None
         if is_constant(scalar):
             tensor = _vector_of_constant(scalar)
             if tensor is None:
-                return no("a constant is no number", at=scalar)
+                return no("a constant is not a scalar number", at=scalar)
             self.recipes[scalar] = tensor
             return None
         node = scalar.producer()
         if node is not None and (node.domain != "" or node.graph is not self.unsqueeze.graph):
             node = None
         if node is not None and node.op_type == "Squeeze" and _becomes_gather(node):
-            return no("a slice becomes a Gather first", at=scalar)
+            return no("the Slice must become a Gather first", at=scalar)
         ready = self._ready(scalar, node)
         if ready is not None:
             self._reads_vectors = True
@@ -97,10 +97,10 @@ class Plan:
             return None
         if node is not None and node.op_type in ELEMENTWISE:
             return self._add_computed(scalar, node)
-        return no("a scalar cannot be had as a vector", at=scalar)
+        return no("a scalar has no vector form", at=scalar)
 
     def _ready(self, scalar: ir.Value, node: ir.Node | None) -> ir.Value | None:
-        """Return a vector of a scalar that is there already."""
+        """Return an existing vector with the scalar as its element; None if there is none."""
         if node is not None and node.op_type == "Squeeze" and static_shape(node.inputs[0]) == (1,):
             return node.inputs[0]
         vector = unsqueezed(scalar, self.unsqueeze)
@@ -109,7 +109,7 @@ class Plan:
     def _add_computed(self, scalar: ir.Value, node: ir.Node) -> Refusal | None:
         self.computed[node] = None
         if len(self.computed) > _MOST:
-            return no("too much is computed with scalars", at=node)
+            return no("the chain of scalar operators is too long", at=node)
         data, others = operands(node)
         if any(value is not None and not is_constant(value) for value in others):
             return no("a scalar is used as another argument", at=node)
@@ -122,7 +122,7 @@ class Plan:
 
 
 def gains(plan: Plan) -> bool:
-    """Tell whether nodes are saved: what is gathered for others as well is there twice in the end."""
+    """Return whether nodes are saved, counting a Gather with other consumers twice."""
     inside = {*plan.computed, plan.unsqueeze}
     gone = {node: is_only_read_by(node.outputs[0], inside) for node in plan.selected}
     squeezes = sum(gone[node] for node in gone if node.op_type == "Squeeze")
@@ -138,7 +138,7 @@ def _becomes_gather(squeeze: ir.Node) -> bool:
 
 
 def unsqueezed(scalar: ir.Value, unsqueeze: ir.Node) -> ir.Value | None:
-    """Return the vector that another Unsqueeze makes of a scalar, if there is one."""
+    """Return the result of another Unsqueeze of the scalar; None if there is none."""
     for node in scalar.consumers()[:_FEW]:
         if node is not unsqueeze and node.graph is unsqueeze.graph and adds_one_axis(node):
             return node.outputs[0]
@@ -146,9 +146,9 @@ def unsqueezed(scalar: ir.Value, unsqueeze: ir.Node) -> ir.Value | None:
 
 
 def _gathered(gather: ir.Node) -> ir.Value | None:
-    """Return the same selection from the same vector, if there is one that is a vector."""
+    """Return the result of a Gather of the same element as a vector; None if there is none."""
     source, index = gather.inputs[0], constant(gather.inputs[1])
-    # The last ones are the newest: what was gathered for another result of the same scalar is among them.
+    # The last consumers are the newest: among them the Gather added for another result of the same scalar.
     for node in () if source is None or index is None else source.consumers()[-_FEW:]:
         if node.op_type != "Gather" or node.domain != "" or node.graph is not gather.graph:
             continue
@@ -166,32 +166,32 @@ def _vector_of_constant(value: ir.Value | None) -> ir.TensorProtocol | None:
 
 
 def adds_one_axis(node: ir.Node) -> bool:
-    """Tell whether a node makes a vector of one element, if it is a scalar that it reads."""
+    """Return whether a node turns a scalar into a vector of one element, given that its input is a scalar."""
     return node.op_type == "Unsqueeze" and node.domain == "" and integers(node, 1, "axes") in ([0], [-1])
 
 
 def makes_vector(node: ir.Node) -> bool:
-    """Tell whether a node makes a vector of one element of a scalar."""
+    """Return whether a node turns a scalar into a vector of one element."""
     return adds_one_axis(node) and (rank(node.inputs[0]) == 0 or rank(node.outputs[0]) == 1)
 
 
 def picked(squeeze: ir.Node, cut: ir.Node) -> tuple[int, int] | Refusal:
-    """Return axis and index of the one element that a Slice takes, and whose axis a Squeeze removes."""
+    """Return axis and index of the single element that a Slice takes and whose axis a Squeeze removes."""
     if not is_only_read_by(cut.outputs[0], (squeeze,)):
-        return no("others read the slice, too", at=cut)
+        return no("the slice has other consumers", at=cut)
     arguments = [integers(cut, 1, "starts"), integers(cut, 2, "ends")]
     arguments.append(integers(cut, 3, "axes") if is_given(cut, 3, "axes") else [0])
     arguments.append(integers(cut, 4) if is_given(cut, 4, "steps") else [1])
     known = [items for items in arguments if items is not None and len(items) == 1]
     if len(known) != len(arguments):
-        return no("it is not one axis that is sliced, or not by constants", at=cut)
+        return no("the Slice is not of one axis with constant bounds", at=cut)
     [start], [end], [axis], [step] = known
     length, size = rank(cut.inputs[0]), dimension(cut.inputs[0], axis)
     if length is None or size is None:
-        return no("the size of what is sliced is not known", at=cut)
+        return no("the size of the sliced axis is not known", at=cut)
     taken = range(size)[start:end]
     if step != 1 or len(taken) != 1:
-        return no("it is not one element that is taken", at=cut)
+        return no("the Slice does not take one element", at=cut)
     if squeezed_axes(squeeze, length) != [axis % length]:
-        return no("it is not the sliced axis alone that goes", at=squeeze)
+        return no("the Squeeze does not remove the sliced axis alone", at=squeeze)
     return axis % length, taken[0]

@@ -1,4 +1,4 @@
-"""Laws of Transpose: alone, twice, and beside a Reshape."""
+"""Laws of Transpose: alone, in pairs, and next to a Reshape."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _reshaped(op: Builder, x: ir.Value | None, transpose: ir.Node, result: Seque
         return no("it moves axes of other sizes than one", at=transpose)
     target = reshape_target(result)
     if target is None:
-        return no("more than one size is not known, or there is nothing to move", at=transpose)
+        return no("more than one size is unknown, or a size is zero", at=transpose)
     if op.opset < _RESHAPE_HAS_AN_INPUT:
         return no("Reshape has no input for the shape", at=transpose)
     return op.Reshape(x, np.array(target, np.int64))
@@ -73,7 +73,7 @@ class EliminateTranspose(LawPass):
 
     Rewrites: ``Transpose<perm=[0,1]>(x)`` → ``x``;
               ``Transpose<perm=q>(Transpose<perm=p>(x))`` → ``Transpose<perm=p[q]>(x)``.
-    Refuses:  a transposition without ``perm`` (which reverses the axes) of unknown rank.
+    Refuses:  a transposition without ``perm`` (which reverses the axes) if the rank is unknown.
     Exactness: bit-exact.
     """
 
@@ -94,7 +94,7 @@ class EliminateTransposeOfReshape(LawPass):
 
     Rewrites: ``Transpose<perm=[0,2,1,3]>(Reshape(x, [-1, 1, 2, 4]))`` → ``Reshape(x, [-1, 2, 1, 4])``;
               ``Reshape(Transpose(x), s)`` → ``Reshape(x, t)`` with ``t`` the sizes of the result.
-    Refuses:  moved axes of other sizes, or of unknown ones; a result of more than one unknown size, or an empty one;
+    Refuses:  moved axes of other or unknown sizes; a result with more than one unknown size, or an empty one;
               opsets below 5.
     Exactness: bit-exact.
     """

@@ -1,4 +1,4 @@
-"""Laws of two transposes that have a Reshape between them."""
+"""Laws of two transposes with a Reshape between them."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def _transposed_at_most_once(op: Builder, outer: ir.Node, between: ir.Node, inne
     groups = groups_of(before, after)
     if groups is None:
         return no("it is not known which axes are joined or split", at=between)
-    places = _moved_up(groups, first, second, after)
+    places = _order_above(groups, first, second, after)
     if places is None or places != sorted(places):
         if any(is_used_elsewhere(node.outputs[0]) for node in (between, inner)):
-            return no("others read what lies between, and it takes as many nodes to do without", at=between)
+            return no("an intermediate value has other consumers, and no node would be saved", at=between)
         if places is None:
-            return _moved_down(op, outer, groups, (first, second), (x, after))
+            return _transposed_below(op, outer, groups, (first, second), (x, after))
         x = op.Transpose(x, perm=[*(axis for axis in range(len(first)) if axis not in places), *places])
     target = reshape_target(permuted(after, second))
     if target is None:
-        return no("more than one size is not known, or there is nothing to move", at=outer)
+        return no("more than one size is unknown, or a size is zero", at=outer)
     return op.Reshape(x, np.array(target, np.int64))
 
 
-def _moved_up(groups: Groups, first: Permutation, second: Permutation, after: Sequence[Dim]) -> Permutation | None:
-    """Return the order that both transposes together give the axes before them, without those of size one.
+def _order_above(groups: Groups, first: Permutation, second: Permutation, after: Sequence[Dim]) -> Permutation | None:
+    """Return the order of the input axes, without those of size one, under both transposes together.
 
-    That needs the second to move all axes as one that the Reshape made of the same elements.
+    None unless the second moves together all axes that the Reshape made of the same elements.
     """
     ordered = sorted(groups, key=lambda group: second.index(group[1][0]))
     if [axis for _, new in ordered for axis in new] != [axis for axis in second if after[axis] != 1]:
@@ -54,23 +54,23 @@ def _moved_up(groups: Groups, first: Permutation, second: Permutation, after: Se
     return [first[axis] for old, _ in ordered for axis in old]
 
 
-def _moved_down(
+def _transposed_below(
     op: Builder,
     outer: ir.Node,
     groups: Groups,
     perms: tuple[Permutation, Permutation],
     reshaped: tuple[ir.Value, Sequence[Dim]],
 ) -> Rewritten:
-    """Reshape before both transposes, if the first moves all axes as one of which the Reshape makes others."""
+    """Reshape before both transposes, if the first moves together all axes that the Reshape merges or splits."""
     (first, second), (x, after) = perms, reshaped
     ordered = sorted(groups, key=lambda group: first[group[0][0]])
     places = [first[axis] for old, _ in ordered for axis in old]
     if places != sorted(places):
-        return no("axes are joined and split that both transposes take apart", at=outer)
+        return no("both transposes separate axes that the Reshape joins and splits", at=outer)
     order = [*(axis for axis, size in enumerate(after) if size == 1), *(axis for _, new in ordered for axis in new)]
     target = reshape_target(permuted(after, order))
     if target is None:
-        return no("more than one size is not known, or there is nothing to move", at=outer)
+        return no("more than one size is unknown, or a size is zero", at=outer)
     return op.Transpose(op.Reshape(x, np.array(target, np.int64)), perm=[order.index(axis) for axis in second])
 
 
@@ -83,11 +83,11 @@ class EliminateTransposePair(LawPass):
     """Merge two transposes around a Reshape into one, or none where they cancel.
 
     Rewrites: ``Transpose(Reshape(Transpose(x)))`` → ``Reshape(x)``, ``Reshape(Transpose(x))`` or
-              ``Transpose(Reshape(x))``, also for ``Flatten``, ``Squeeze`` and ``Unsqueeze`` between them: axes that are
-              joined or split move as one on one side of it.
-    Refuses:  shapes that do not tell which axes are joined or split; several open sizes, or empty ones; axes that both
-              transposes take apart; what lies between and is used elsewhere, unless the transposes cancel; opsets
-              below 5.
+              ``Transpose(Reshape(x))``, likewise for ``Flatten``, ``Squeeze`` and ``Unsqueeze`` between them: joined or
+              split axes must move together on one side.
+    Refuses:  shapes that do not determine which axes are joined or split; several unknown sizes, or empty ones; axes
+              that both transposes separate; intermediate values with other consumers, unless the transposes cancel;
+              opsets below 5.
     Exactness: bit-exact.
     """
 

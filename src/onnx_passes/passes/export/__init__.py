@@ -1,1 +1,1 @@
-"""Streamlined networks for those who run them: FINN, and any runtime of standard operators."""
+"""Export of streamlined networks: to FINN, hls4ml, and any runtime of standard operators."""

@@ -1,4 +1,4 @@
-"""Factors and shifts that follow one another: what they do together."""
+"""Compose consecutive constant factors and shifts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import along, shrink
+from onnx_passes.analysis.ranges.grid import along, shrink
 from onnx_passes.graph.constants import finite_constant
 from onnx_passes.graph.shapes import keeps_shape, rank
 from onnx_passes.graph.uses import is_used_elsewhere
@@ -18,7 +18,7 @@ from onnx_passes.rewrite.refusal import Refusal
 
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
 _TYPE = ir.DataType.FLOAT
-"""The type of numbers in between: who reads fixed-point layers computes in it."""
+"""The element type of the intermediate numbers, as that of tools that read fixed-point layers."""
 
 
 class Affine(NamedTuple):
@@ -31,7 +31,7 @@ class Affine(NamedTuple):
 
     @classmethod
     def of(cls, node: ir.Node) -> Self | None:
-        """Read all constant factors and shifts that end with a node, none of whose results are used elsewhere."""
+        """Return the composition of all constant factors and shifts up to a node; their results have no other uses."""
         last = cls._step(node)
         if last is None:
             return None
@@ -73,25 +73,25 @@ class Affine(NamedTuple):
 
     @property
     def result(self) -> ir.Value:
-        """Return what the last node yields."""
+        """Return the result of the last node."""
         return self.nodes[-1].outputs[0]
 
     def then(self, scale: np.ndarray, shift: np.ndarray, nodes: tuple[ir.Node, ...]) -> Self:
-        """Multiply and shift the result once more."""
+        """Return the composition with a further factor and shift."""
         return self._replace(scale=self.scale * scale, shift=self.shift * scale + shift, nodes=self.nodes + nodes)
 
     @property
     def has_shift(self) -> bool:
-        """Tell whether anything is added."""
+        """Return whether anything is added."""
         return bool(self.shift.any())
 
     @property
     def has_scale(self) -> bool:
-        """Tell whether anything is multiplied."""
+        """Return whether anything is multiplied."""
         return bool((self.scale != 1).any())
 
     def along_last(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return a factor and a shift for each place on the last axis, if they vary along no other."""
+        """Return factor and shift per index of the last axis; None if they vary along another axis."""
         last = self.x.shape[-1] if self.x.shape is not None and len(self.x.shape) else None
         parts = [shrink(part) for part in (self.scale, self.shift)]
         if not isinstance(last, int) or any(part.size != part.shape[-1] for part in parts):
@@ -101,7 +101,7 @@ class Affine(NamedTuple):
 
 
 def _number(value: ir.Value | None) -> np.ndarray | None:
-    """Return a constant, also one that is quantized."""
+    """Return a constant, after its quantizer if it has one; None for other values."""
     node = None if value is None else value.producer()
     found = finite_constant(value) if node is None or node.op_type == "Constant" else folded_quantizer(node)
     return None if found is None else found.astype(np.float64)

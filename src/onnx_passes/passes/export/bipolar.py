@@ -1,4 +1,4 @@
-"""Signs as FINN computes with them: bits that are counted where they agree, or numbers of two bits."""
+"""Signs in FINN: bits whose agreements are counted, or two-bit numbers."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ _KEEPING = {
     (GENERAL, "Im2Col"),
     (GENERAL, "MaxPoolNHWC"),
 }
-"""Operators that yield elements of their first input, unless they pad with zeros."""
+"""Operators whose results are elements of their first input, unless they pad with zeros."""
 
 
 @dataclass
 class _Readers:
-    """What passes on the signs that a node yields, and the products of them with signs."""
+    """Nodes that move the signs of a node, and products of these with signs."""
 
     kept: list[ir.Node] = field(default_factory=list[ir.Node])
     products: list[ir.Node] = field(default_factory=list[ir.Node])
 
 
 def replace_signs(editor: Editor, *, count: bool) -> None:
-    """Let no thresholds yield -1 and 1 any more, but bits or numbers that follow each other.
+    """Convert thresholds to -1 and 1 to bits, or to consecutive integers.
 
-    Where nothing but products with signs reads them, and if ``count``, they yield bits, whose products count how many
-    agree: of ``K`` signs with the sum ``s`` these are ``p`` with ``s = 2p - K``. Others yield -1, 0 and 1, where
-    nothing is ever 0: as all whose levels lie further apart than one.
+    If only products with signs read them, and if ``count``, they become bits, and the products count agreements: ``K``
+    signs with the sum ``s`` have ``p`` agreements, with ``s = 2p - K``. Others become -1, 0 and 1, of which 0 never
+    occurs, as do all thresholds with levels further apart than one.
     """
     now: dict[ir.Node, ir.Node] = {}
     for given in tuple(editor.graph):
         source = now.get(given, given)
         found = _readers(source) if count and _yields_signs(source) else "products are not to be counted"
         if not isinstance(found, str):
-            now |= _count(editor, source, found)
+            now |= _count_agreements(editor, source, found)
         elif _step(source) > 1:
             _widen(editor, source, found)
         if editor.stopped:
@@ -65,13 +65,13 @@ def _yields_signs(node: ir.Node) -> bool:
 
 
 def _step(node: ir.Node) -> int:
-    """Return how far the levels of thresholds lie apart, if these are integers; none otherwise."""
+    """Return the distance of the levels of thresholds if these are integers, else 0."""
     found = step_function(node) if is_threshold(node) else ""
     return 0 if isinstance(found, str) or found.levels.size < 2 else int(found.levels.flat[1] - found.levels.flat[0])
 
 
 def _widen(editor: Editor, source: ir.Node, reason: str) -> None:
-    """Reach each threshold several times: many steps of one are one step."""
+    """Repeat each threshold, so that one step becomes several steps of one."""
     given, held = source.inputs[1], constant(source.inputs[1])
     assert given is not None
     assert held is not None
@@ -83,8 +83,8 @@ def _widen(editor: Editor, source: ir.Node, reason: str) -> None:
         r.replace(source.outputs[0], r.op.like(source, [source.inputs[0], repeated], out_scale=1.0))
 
 
-def _count(editor: Editor, source: ir.Node, readers: _Readers) -> dict[ir.Node, ir.Node]:
-    """Let products count bits; returns which nodes behind them are others now."""
+def _count_agreements(editor: Editor, source: ir.Node, readers: _Readers) -> dict[ir.Node, ir.Node]:
+    """Convert products to counts of agreeing bits; return the replacements of the nodes after them."""
     behind = [user for product in readers.products for user, _ in product.outputs[0].uses()]
     matched = dict.fromkeys([source, *readers.kept, *readers.products, *(node for node in behind if _absorbs(node))])
     replaced: dict[ir.Node, ir.Node] = {}
@@ -105,7 +105,7 @@ def _count(editor: Editor, source: ir.Node, readers: _Readers) -> dict[ir.Node, 
 
 
 def _bits(op: Builder, source: ir.Node, kept: list[ir.Node]) -> dict[ir.Value, ir.Value]:
-    """Return bits for the signs that a node yields, and for what passes them on."""
+    """Return the bits of the signs of a node, also after their movement."""
     binary = op.like(source, source.inputs, out_scale=1.0, out_bias=0.0, out_dtype="BINARY")
     found: dict[ir.Value, ir.Value] = {source.outputs[0]: binary}
     for node in kept:
@@ -118,7 +118,7 @@ def _bits(op: Builder, source: ir.Node, kept: list[ir.Node]) -> dict[ir.Value, i
 
 
 def _continue(r: Rewrite, total: ir.Value, counted: ir.Value, length: int) -> dict[ir.Node, ir.Node]:
-    """Let all who read a sum of so many signs go on with how many of them agree.
+    """Replace the consumers of a sum of signs by consumers of the number of agreements.
 
     Half of the sum is as exact as the sum, and twice the factor as exact as the factor.
     """
@@ -126,7 +126,7 @@ def _continue(r: Rewrite, total: ir.Value, counted: ir.Value, length: int) -> di
     users = [user for user, _ in total.uses()]
     for user in filter(_absorbs, users):
         if is_threshold(user):
-            new = r.op.like(user, [counted, _moved(r.op, user, length)])
+            new = r.op.like(user, [counted, _of_agreements(r.op, user, length)])
         else:
             factor = next(array for value in user.inputs if (array := constant(value)) is not None)
             halved = r.op.Add(counted, np.array([-length / 2], np.float32))
@@ -144,14 +144,14 @@ def _continue(r: Rewrite, total: ir.Value, counted: ir.Value, length: int) -> di
 
 
 def _absorbs(user: ir.Node) -> bool:
-    """Tell whether a node takes counts in the place of sums: thresholds move, factors double."""
+    """Return whether a node can read counts instead of sums: thresholds move, factors double."""
     if is_threshold(user):
         return constant(user.inputs[1]) is not None
     return (user.domain, user.op_type) == ("", "Mul") and any(constant(value) is not None for value in user.inputs)
 
 
-def _moved(op: Builder, user: ir.Node, length: int) -> ir.Value:
-    """Return thresholds of a sum of so many signs as those of how many agree."""
+def _of_agreements(op: Builder, user: ir.Node, length: int) -> ir.Value:
+    """Return thresholds of a sum of signs as thresholds of the number of agreements."""
     given, held = user.inputs[1], constant(user.inputs[1])
     assert given is not None
     assert held is not None
@@ -160,7 +160,7 @@ def _moved(op: Builder, user: ir.Node, length: int) -> ir.Value:
 
 
 def _readers(source: ir.Node) -> _Readers | str:
-    """Return who reads signs, or the reason why bits would not do."""
+    """Return the consumers of signs, or the reason why bits are not possible."""
     found = _Readers()
     waiting = [source.outputs[0]]
     while waiting:
@@ -178,7 +178,7 @@ def _readers(source: ir.Node) -> _Readers | str:
             if reason:
                 return f"{name_of(user)} {reason}"
             found.products.append(user)
-    return found if found.products else "no product takes them"
+    return found if found.products else "no product reads them"
 
 
 def _pads_with_zeros(node: ir.Node) -> bool:
@@ -186,9 +186,9 @@ def _pads_with_zeros(node: ir.Node) -> bool:
 
 
 def _why_not(user: ir.Node, index: int) -> str:
-    """Say why a user of signs cannot count them as bits."""
+    """Return the reason why a consumer of signs cannot count them as bits; empty if it can."""
     if (user.domain, user.op_type) != ("", "MatMul") or index != 0:
-        return "is no product with weights"
+        return "is not a product with weights"
     weights = constant(user.inputs[1])
     if weights is None or weights.ndim != 2 or (np.abs(weights) != 1).any():
         return "has other weights than -1 and 1"
@@ -196,7 +196,7 @@ def _why_not(user: ir.Node, index: int) -> str:
 
 
 def begin_at_least_levels(editor: Editor) -> None:
-    """Let thresholds of counts begin at the least number of their type, as FINN takes for granted there."""
+    """Extend thresholds of counts down to the least number of their type, as FINN assumes for these."""
     for node in tuple(editor.graph):
         datatype = level_type(node) if _follows_count(node) else None
         lacking = 0 if datatype is None else int(node.attributes.get_float("out_bias", 0.0) - datatype.min)

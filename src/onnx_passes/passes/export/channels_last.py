@@ -1,4 +1,4 @@
-"""Convolutions as products of matrices on images whose channels come last, as FINN has them."""
+"""Lower convolutions to matrix products on channels-last images, as FINN requires."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _IMAGE = 4
-_ROUNDS = "it is not of integers, so that a product of matrices might round otherwise"
+_ROUNDS = "it is not of integers, so that a matrix product might round differently"
 _WINDOWS = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
 
 
 class FinnImages(ChannelsLast):
-    """Turns images so that channels come last where a convolution of integers is lowered, or somebody follows it."""
+    """Converts images to channels last where a convolution of integers is lowered, or a later node profits."""
 
     def __init__(self, editor: Editor, ranges: Mapping[ir.Value, Range]) -> None:
         super().__init__(editor, exact=True)
@@ -40,15 +40,15 @@ class FinnImages(ChannelsLast):
         }
 
     def form(self, node: ir.Node) -> ChannelsLastForm | None:
-        """Return what FINN has a layer for: products of matrices, and its own pooling."""
+        """Return the form for which FINN has a layer: matrix products, and its own pooling."""
         return self._forms.get((node.domain, node.op_type))
 
     def is_exact(self, node: ir.Node) -> bool:
-        """Tell whether a node gives the same bits in another order, as sums of integers do."""
+        """Return whether a node gives the same bits in another order, as sums of integers do."""
         return node in self._in_integers or super().is_exact(node)
 
     def note_refusal(self, node: ir.Node, reason: str) -> None:
-        """Name a convolution that stays one."""
+        """Report a convolution that is not lowered."""
         self.editor.context.note(f"{name_of(node)} stays a convolution: {reason}")
 
     def _lowered(self, _: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
@@ -72,7 +72,7 @@ class FinnImages(ChannelsLast):
         return found if bias is None else self.op.Add(found, bias.reshape(1, 1, 1, -1))
 
     def _transposed(self, _: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
-        """Make patches, and lay them side by side: what FINN has a layer for, as a transposition between reshapes."""
+        """Compute patches by a convolution, and tile them by a transposition between reshapes, as a layer of FINN."""
         found = patches_of(node) if node in self._in_integers else _ROUNDS
         if isinstance(found, str):
             return no(found, at=node)
@@ -109,7 +109,7 @@ class FinnImages(ChannelsLast):
         dilations: Sequence[int] = (1, 1),
         depthwise: bool = False,
     ) -> ir.Value:
-        """Return what each window sees as one row: the image itself where that is one place."""
+        """Return the elements of each window as one row: the image itself for windows of one pixel."""
         image, shape = self.last(x), static_shape(x)
         assert shape is not None
         if kernel == [1, 1] and list(strides) == [1, 1] and not any(pads):
@@ -143,7 +143,7 @@ def _is_in_integers(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> bool:
 
 
 def _why_not(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> str:
-    """Say why a convolution cannot be lowered, if so."""
+    """Return the reason why a convolution cannot be lowered; empty if it can."""
     x, shape, weights = node.inputs[0], static_shape(node.inputs[0]), constant(node.inputs[1])
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     if x is None or shape is None or static_shape(node.outputs[0]) is None:
@@ -153,7 +153,7 @@ def _why_not(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> str:
     if weights is None or (bias is not None and constant(bias) is None):
         return "its weights are not constant"
     if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
-        return "its padding is left open"
+        return "its padding depends on auto_pad"
     if not is_exact_product(node, lambda value: held_integers(value, ranges)):
         return _ROUNDS
     if node.attributes.get_int("group", 1) not in (1, shape[1]):
@@ -166,7 +166,7 @@ def _why_not(node: ir.Node, ranges: Mapping[ir.Value, Range]) -> str:
 
 
 def _matrix(weights: np.ndarray, groups: int) -> np.ndarray:
-    """Return filters as columns, ordered as Im2Col orders rows: place by place, each with all channels."""
+    """Return filters as columns in the row order of Im2Col: pixel by pixel, each with all channels."""
     features, depth, *kernel = weights.shape
     if groups == 1:
         return np.ascontiguousarray(weights.transpose(2, 3, 1, 0).reshape(-1, features))
@@ -182,9 +182,9 @@ def _max_pool(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
     kernel, pads = attributes.get_ints("kernel_shape"), list(attributes.get_ints("pads") or (0, 0, 0, 0))
     plain = all(step == 1 for step in attributes.get_ints("dilations") or ()) and not attributes.get_int("ceil_mode", 0)
     if x is None or kernel is None or not plain or attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
-        return no("MaxPoolNHWC knows neither dilations nor windows that end outside", at=node)
+        return no("MaxPoolNHWC supports neither dilations nor ceil_mode nor auto_pad", at=node)
     if pads[:2] != pads[2:]:
-        return no("MaxPoolNHWC pads alike on both sides", at=node)
+        return no("MaxPoolNHWC pads both sides equally", at=node)
     strides = list(attributes.get_ints("strides") or (1, 1))
     return images.op.MaxPoolNHWC(
         images.last(x), _domain=GENERAL, kernel_shape=list(kernel), strides=strides, pads=pads, ceil_mode=0

@@ -1,4 +1,4 @@
-"""Write a quantized network for fixed-point hardware."""
+"""Convert a quantized network to fixed-point layers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ class ConvertToFixedPoint(EditorPass):
     """Convert the layers of a quantized network to fixed-point weights, each followed by one scale and shift.
 
     Rewrites: ``MatMul(x, w) * a + b`` with ``w = s * q`` → ``BatchNormalization(MatMul(x, Quant(q * 2**e, 2**e, 0,
-              bits)))``, with the least number of bits, and the power of two that leaves factors near one; where
-              nothing else is left of them, ``Add`` alone, or the bias of a Conv. Positive factors in front of a
-              quantizer move in front of Relu and MaxPool, where they meet those of a layer; ``Quant(x * 2**k, 1)`` →
-              ``Quant(x, 2**-k) * 2**k``, which the weights of the next layer take up. ``BipolarQuant(x, s)`` →
-              ``Quant(x + 1, 1, 0, 1) * 2s - s``, bits of integers, to which floats are rounded down before; Trunc →
-              Quant; Max, Min and Clip with constants → Relu between shifts; means and sums of pixels → convolutions
-              with ones, whose sums are exact.
-    Refuses:  weights that are no integers times one scale for each channel, or need more than 16 bits; a scale and a
-              shift that differ from pixel to pixel; convolutions of images whose channels do not come last.
+              bits)))``, with the least number of bits, and the power of two that leaves factors near one; or only
+              ``Add``, or the bias of a Conv, if that is all that remains. Positive factors before a quantizer move
+              before Relu and MaxPool, to those of a layer; ``Quant(x * 2**k, 1)`` → ``Quant(x, 2**-k) * 2**k``, which
+              the weights of the next layer absorb. ``BipolarQuant(x, s)`` → ``Quant(x + 1, 1, 0, 1) * 2s - s``, with
+              floats rounded down to integers before; Trunc → Quant; Max, Min and Clip with constants → Relu between
+              shifts; means and sums of pixels → convolutions with ones, whose sums are exact.
+    Refuses:  weights that are not integers times one scale per channel, or need more than 16 bits; a scale and a shift
+              that vary from pixel to pixel; convolutions of channels-first images.
     Exactness: rounding; scales are computed in double precision and rounded once.
     """
 
@@ -35,7 +34,7 @@ class ConvertToFixedPoint(EditorPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Lower what has another form, bring scales together, then write each layer."""
+        """Lower operators, aggregate scales, then write each layer."""
         lower_operators(editor, ranges_of(model))
         if not editor.stopped:
             hoist_scales(editor)

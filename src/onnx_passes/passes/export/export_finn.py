@@ -1,4 +1,4 @@
-"""Write a streamlined network as FINN reads it."""
+"""Export a streamlined network to FINN."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from onnx_passes.rewrite.passes import EditorPass
 class ExportFinn(EditorPass):
     """Convert a streamlined network to the form that FINN builds hardware from.
 
-    Rewrites: what export-qonnx does; thresholds that differ along several axes, or in height → those of channels
-              (separate-thresholds, decompose-thresholds), of integers → integers within their range; all tensors of
-              integers get the least data type that holds them, known layouts are annotated. ``Conv`` → ``Im2Col``
-              and ``MatMul`` on images whose channels come last, ``MaxPool`` → ``MaxPoolNHWC``, and what lies between
-              them works on such images, too (``lower-convs=false`` leaves them). Products of -1 and 1 →
-              ``XnorPopcountMatMul`` of 0 and 1, thresholds and factors behind them move along; signs that somebody
-              else needs → numbers of two bits (``xnor=false``: all of them). ``ReduceSum`` of all pixels →
+    Rewrites: the rewrites of export-qonnx; thresholds that vary along several axes, or in height → thresholds per
+              channel (separate-thresholds, decompose-thresholds), thresholds of integers → integers within their range;
+              all tensors of integers get the smallest data type that holds them, known layouts are annotated. ``Conv``
+              → ``Im2Col`` and ``MatMul`` on channels-last images, ``MaxPool`` → ``MaxPoolNHWC``, and operators between
+              them work on such images, too (not with ``lower-convs=false``). Products of -1 and 1 →
+              ``XnorPopcountMatMul`` of 0 and 1, with adapted thresholds and factors after them; signs with other
+              consumers → two-bit numbers (all of them with ``xnor=false``). ``ReduceSum`` of all pixels →
               ``GlobalAccPool``, ``Resize`` that repeats pixels → ``UpsampleNearestNeighbour``, layers of FINN;
-              ``Flatten`` and ``Reshape`` move in front of the thresholds of an input, or get a ``Transpose`` beside
-              them that keeps the order. Sequences → images of one row, where thresholds differ by channel; sums that
-              several read get a zero added: FINN would make one layer of them and the first thresholds.
-    Refuses:  thresholds that QONNX cannot express. Convolutions of floats, with groups, or of images whose size is not
-              known stay convolutions; remarks name them.
-    Exactness: bit-exact, as long as inputs that are annotated as integers are such.
+              ``Flatten`` and ``Reshape`` move before the thresholds of an input, or get an adjacent ``Transpose`` that
+              keeps the order. Sequences → images of one row, if thresholds vary by channel; sums with several consumers
+              get a zero added, as FINN would otherwise merge them with the first thresholds.
+    Refuses:  thresholds that QONNX cannot express. Convolutions of floats, with groups, or of images of unknown size
+              stay convolutions; remarks name them.
+    Exactness: bit-exact, if inputs annotated as integers hold integers.
     """
 
     needs = (
@@ -57,11 +57,11 @@ class ExportFinn(EditorPass):
     followed_by = ("cleanup",)
     fast_math = ("nnan", "ninf")
 
-    lower_convs: bool = option(True, "write convolutions as products of matrices, channels last")
-    xnor: bool = option(True, "write products of -1 and 1 as XnorPopcountMatMul; without it signs take two bits")
+    lower_convs: bool = option(True, "lower convolutions to matrix products, channels last")
+    xnor: bool = option(True, "convert products of -1 and 1 to XnorPopcountMatMul; otherwise signs take two bits")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Write it as QONNX does, then as FINN wants it."""
+        """Export to QONNX, then adapt the model to FINN."""
         ExportQonnx(ir_version=8).edit(model, editor)
         if self.lower_convs and not editor.stopped:
             FinnImages(editor, ranges_of(model)).convert_all("channels last")

@@ -1,4 +1,4 @@
-"""Write a quantized network as hls4ml reads it."""
+"""Export a quantized network to hls4ml."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from onnx_passes.rewrite.passes import EditorPass
 class ExportHls4ml(EditorPass):
     """Convert a quantized network to the dialect of QONNX that hls4ml reads.
 
-    Rewrites: what export-qonnx does, and ``Gemm`` → ``MatMul`` and ``Add``; a constant that several inputs read → one
-              for each, as hls4ml takes it away with the first layer that uses it; names of nodes and tensors →
-              identifiers of C++, all different, none of them ``input``. Inputs and outputs are renamed, too.
-    Refuses:  nothing; what hls4ml has no layer for, or would compute wrong, is noted with the reason and what helps:
-              hls4ml, the sequence, runs that before. What is known of operators is the interface ``hls4ml``.
+    Rewrites: the rewrites of export-qonnx, and ``Gemm`` → ``MatMul`` and ``Add``; a constant with several consumers →
+              one for each, as hls4ml removes it with the first layer that uses it; names of nodes and tensors →
+              distinct C++ identifiers, none of them ``input``. Inputs and outputs are renamed, too.
+    Refuses:  nothing; operators that hls4ml lacks, or computes wrongly, are noted with the reason and a remedy, which
+              the pipeline hls4ml applies. Plug-ins describe operators by the interface ``hls4ml``.
     Exactness: bit-exact up to the names: ``after(inputs_after(x)) = outputs_after(before(x))``.
     """
 
@@ -36,7 +36,7 @@ class ExportHls4ml(EditorPass):
     _names: dict[str, str] = internal(default_factory=dict[str, str])
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Write it as QONNX does, then as hls4ml wants it."""
+        """Export to QONNX, then adapt the model to hls4ml."""
         self._names = {}
         ExportQonnx(ir_version=8).write(model, editor)
         if not editor.stopped:
@@ -52,9 +52,9 @@ class ExportHls4ml(EditorPass):
         return self._names
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return data for the model before the last call as the model after it takes it."""
+        """Return data of the original model under the new names."""
         return {self._names.get(name, name): array for name, array in sample.items()}
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return results of the model before the last call as the model after it returns them."""
+        """Return results of the original model under the new names."""
         return {self._names.get(name, name): array for name, array in results.items()}

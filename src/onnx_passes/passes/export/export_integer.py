@@ -1,4 +1,4 @@
-"""Write a streamlined network in integers and standard operators."""
+"""Export a streamlined network in integers and standard operators."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.definition import GENERAL_DOMAINS
+from onnx_passes.ops.definition import GENERAL_DOMAINS, definition_of
 from onnx_passes.passes.convert.convert_opset import convert_to
 from onnx_passes.passes.export import integer_elementwise as elementwise
 from onnx_passes.passes.export import integer_products as products
@@ -30,11 +29,11 @@ from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
 IntegerExportRule = Callable[[IntegerTwins, ir.Node], "ir.Value | str"]
-"""Builds the result of a node in integers, or says why it cannot."""
-INTEGER_EXPORTS: Interface[IntegerExportRule] = Interface("integer_export", "how it is written in integers")
+"""Builds the result of a node in integers, or returns the reason why it cannot."""
+INTEGER_EXPORTS: Interface[IntegerExportRule] = Interface("integer_export", "its equivalent on integer tensors")
 
 LEAST_OPSET = 13
-"""Since when all that is written here takes integers."""
+"""The first opset in which all emitted operators accept integers."""
 
 INTEGER_EXPORTS.attach(
     {
@@ -56,8 +55,8 @@ INTEGER_EXPORTS.attach(
     }
 )
 INTEGER_EXPORTS.of("MultiThreshold", domains=GENERAL_DOMAINS)(multi_threshold)
-_NO_RULE = "it has no form of integers"
-_NO_INTEGERS = "its inputs are no integers"
+_NO_RULE = "its operator has no rule for integers"
+_NO_INTEGERS = "its inputs are not integers"
 _PRODUCTS = ("Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul")
 
 
@@ -67,14 +66,14 @@ _PRODUCTS = ("Conv", "ConvTranspose", "Einsum", "Gemm", "MatMul")
 class ExportInteger(EditorPass):
     """Lower integers held in floats to integer tensors and standard operators, with the same results.
 
-    Rewrites: floats that hold integers → uint8, int8 or int32, whichever holds their range; ``MatMul`` and ``Conv`` of
-              up to eight bits → ``MatMulInteger`` and ``ConvInteger``, others → ``MatMul`` of int32, and
-              ``Einsum`` likewise; ``ConvTranspose`` → ``ConvInteger`` by parts of the kernel, laid side by side;
-              ``MultiThreshold`` → comparisons of integers, a table or a search; sums, pooling and movements likewise.
-              Custom operators that remain → standard ones. Opsets below 13 → 13.
-    Refuses:  sums that floats may have rounded or that pass 32 bits, convolutions and pooling of more than eight bits:
-              these stay in floats, and a remark names them. Operators of other domains that are not defined here.
-    Exactness: bit-exact, as long as inputs that are annotated as integers are such.
+    Rewrites: floats that hold integers → uint8, int8 or int32, by range; ``MatMul`` and ``Conv`` of up to eight bits →
+              ``MatMulInteger`` and ``ConvInteger``, others → ``MatMul`` of int32, likewise for ``Einsum``;
+              ``ConvTranspose`` → ``ConvInteger`` on parts of the kernel, with tiled results; ``MultiThreshold`` →
+              comparisons of integers, a table or a search; sums, pooling and movements likewise. Remaining custom
+              operators → standard ones. Opsets below 13 → 13.
+    Refuses:  sums that floats may have rounded or that exceed 32 bits, convolutions and pooling of more than eight
+              bits: these stay in floats, and a remark names them. Undefined operators of other domains.
+    Exactness: bit-exact, if inputs annotated as integers hold integers.
     """
 
     needs = ("lift-constants", "shape-inference")
@@ -84,7 +83,7 @@ class ExportInteger(EditorPass):
     target: str = option("onnxruntime", HELP)
 
     def __post_init__(self) -> None:
-        """Refuse a target that nobody described."""
+        """Refuse an unknown target."""
         target_of(self.target)
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
@@ -94,13 +93,13 @@ class ExportInteger(EditorPass):
         if opset < LEAST_OPSET:
             if not convert_to(LEAST_OPSET, model, editor):
                 return
-            editor.context.note(f"opset {opset} became {LEAST_OPSET}, where operators take integers")
+            editor.context.note(f"opset {opset} became {LEAST_OPSET}, in which operators accept integers")
         _Sweep(editor, ranges_of(model), products.sums_of_digits(model.graph), target_of(self.target)).convert_all(
             "integers"
         )
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Convert to integers, then put standard operators in the place of what remains."""
+        """Convert to integers, then lower the remaining custom operators."""
         first = super().run(model, context).modified
         second = InlineQonnx().run(model, context).modified
         foreign = [domain for domain in model.opset_imports if domain not in ("", "ai.onnx")]
@@ -121,7 +120,7 @@ def _refuse_what_is_not_defined(model: ir.Model, *, but_known: bool = True) -> N
     for node in all_nodes(model.graph):
         if node.domain and not (but_known and definition_of(node) is not None):
             raise PassFailedError(
-                "there are no standard operators that do the same",
+                "there are no equivalent standard operators",
                 where=name_of(node),
                 hint="replace it, or export the part of the model without it",
             )
@@ -129,7 +128,7 @@ def _refuse_what_is_not_defined(model: ir.Model, *, but_known: bool = True) -> N
 
 class _Sweep(IntegerTwins):
     def form(self, node: ir.Node) -> ir.Value | str:
-        """Build integers by the rule of the operator, where integers come in."""
+        """Build integers by the rule of the operator, if its inputs are integers."""
         rule = INTEGER_EXPORTS.get(node)
         if rule is None or len(node.outputs) != 1:
             return _NO_RULE
@@ -142,13 +141,13 @@ class _Sweep(IntegerTwins):
         return rule(self, node)
 
     def _brings_integers(self, node: ir.Node) -> bool:
-        """Tell whether it is worth while: integers come in, or a product takes what is known to hold them."""
+        """Return whether an input is an integer twin, or a product has operands that hold integers."""
         if any(self.has_twin(value) for value in node.inputs):
             return True
         return node.op_type in _PRODUCTS and all(self.bounds(value) is not None for value in node.inputs[:2])
 
     def note_refusal(self, node: ir.Node, reason: str) -> None:
-        """Name a product, and what keeps integers from going on."""
+        """Report products, and nodes at which integers end."""
         inner = [user for body in nested_graphs(node) for user in all_nodes(body)] if holds_graphs(node) else []
         taken = any(self.has_twin(value) for user in (node, *inner) for value in user.inputs)
         if node.op_type in _PRODUCTS or (taken and reason not in (_NO_RULE, _NO_INTEGERS) and not _is_last(node)):
@@ -156,5 +155,5 @@ class _Sweep(IntegerTwins):
 
 
 def _is_last(node: ir.Node) -> bool:
-    """Tell whether a node scales or shifts integers by a float, as the end of a network does."""
+    """Return whether a node scales or shifts integers by a float, as at the end of a network."""
     return node.op_type in ("Add", "Mul") and any(constant(value) is not None for value in node.inputs)

@@ -1,4 +1,4 @@
-"""Take a quantized network to FINN: the one-word pipeline."""
+"""The pipeline that exports a quantized network to FINN."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from onnx_passes.passes.streamline.semantics import QuantizedPipeline
 from onnx_passes.passes.streamline.streamline import Streamline
 
 _BY_CHANNEL = "infer-thresholds{by-channel=true}"
-"""FINN stores thresholds for each channel: one for every element would not fit."""
+"""FINN stores thresholds per channel: one for every element would not fit."""
 
 
 @passes.verify.tolerance
 @passes.register(tags=("export", "quantized"))
 class Finn(QuantizedPipeline):
-    """Streamline a quantized network, and write it in the form that FINN builds hardware from.
+    """Streamline a quantized network, and convert it to the form from which FINN builds hardware.
 
-    Rewrites: what ``streamline`` and ``export-finn`` do, with thresholds of channels, not of elements. What comes out
-              is for FINN's step ``step_convert_to_hw``: no streamlining is left to do there. Remarks name what becomes
-              no hardware, and why.
-    Refuses:  what its members refuse.
-    Exactness: tolerance, for ``streamline``, with either ``semantics``; what follows is equal.
+    Rewrites: those of ``streamline`` and ``export-finn``, with thresholds per channel, not per element. The result is
+              the input of FINN's step ``step_convert_to_hw``: no streamlining is left to do there. Remarks name the
+              nodes that stay in software, with the reasons.
+    Refuses:  the cases that its members refuse.
+    Exactness: tolerance, because of ``streamline``, with either ``semantics``; later passes are exact.
     """
 
     passes = (

@@ -1,4 +1,4 @@
-"""Data types and layouts as FINN reads them from a file."""
+"""Annotate data types and layouts in the form of FINN."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.datatypes import BIPOLAR, TERNARY, DataType
 from onnx_passes.datatypes.integers import Integer, IntegerType
-from onnx_passes.datatypes.smallest import integer_ends, smallest_for, smallest_for_values
+from onnx_passes.datatypes.ranges import integer_ends, smallest_for, smallest_for_values
 from onnx_passes.datatypes.text import parse
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
@@ -33,7 +33,7 @@ _INT2 = Integer(2, is_signed=True)
 
 
 def annotate(model: ir.Model, editor: Editor) -> None:
-    """Annotate all tensors of integers with the least types that hold them, and layouts."""
+    """Annotate all tensors of integers with the smallest types that hold them, and layouts."""
     for node in model.graph:
         needed = str(level_type(node) or "")
         if needed in ("", node.attributes.get_string("out_dtype", "")):
@@ -63,7 +63,7 @@ def annotate(model: ir.Model, editor: Editor) -> None:
 
 
 def _compared(graph: ir.Graph, ranges: Mapping[ir.Value, Range]) -> dict[ir.Value, DataType]:
-    """Return types for thresholds of integers that also hold what is compared with them, as comparators need."""
+    """Return types for integer thresholds that also hold the compared values, as comparators need."""
     ends: dict[ir.Value, tuple[int, int]] = {}
     for node in graph:
         if is_threshold(node):
@@ -99,17 +99,17 @@ def _is_weight(value: ir.Value) -> bool:
 
 
 def _plain(datatype: DataType | None) -> IntegerType | None:
-    """Return the integer type that hardware has for values that are no weights: signs take two bits."""
+    """Return the integer type of hardware for activations: signs take two bits."""
     return _INT2 if datatype in (BIPOLAR, TERNARY) else datatype if isinstance(datatype, IntegerType) else None
 
 
 def is_window(node: ir.Node) -> bool:
-    """Tell whether a node lets windows slide over images whose channels come first."""
+    """Return whether a node slides windows over channels-first images."""
     return (node.domain, node.op_type) in _FIRST
 
 
 def level_type(node: ir.Node) -> IntegerType | None:
-    """Return the least type that holds the levels of thresholds: the one that they declare, if it is as small."""
+    """Return the smallest type that holds the levels of thresholds: the declared one if it is as small."""
     found = step_function(node) if is_threshold(node) else ""
     if isinstance(found, str):
         return None
@@ -121,7 +121,7 @@ def level_type(node: ir.Node) -> IntegerType | None:
 
 
 def _lay_out(node: ir.Node) -> int:
-    """Annotate the layouts of what a node takes and yields, as far as they are clear."""
+    """Annotate the layouts of the input and result of a node, if known."""
     operator, x, y = (node.domain, node.op_type), node.inputs[0] if node.inputs else None, node.outputs[0]
     if x is None:
         return 0

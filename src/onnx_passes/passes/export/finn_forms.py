@@ -1,4 +1,4 @@
-"""Integer operators in the forms from which FINN builds layers of hardware."""
+"""Convert integer operators to the forms from which FINN builds layers of hardware."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from onnx_passes.rewrite.editor import Editor, Rewrite
 
 _IMAGE = 4
 _WITH_AXES = 4
-"""Inputs of a Slice that names its axes."""
+"""Number of inputs of a Slice with axes."""
 _TO_LAST, _TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 _FLOATS = "it is not of integers"
 _FORK = "sums that several use"
 
 
 class FinnSite:
-    """A node that is to get another form, and what is known of it."""
+    """A node to convert, and its context."""
 
     def __init__(self, r: Rewrite, node: ir.Node, ranges: Mapping[ir.Value, Range]) -> None:
         self.op, self.node, self._ranges = r.op, node, ranges
@@ -44,29 +44,29 @@ class FinnSite:
 
     @property
     def is_lowered(self) -> bool:
-        """Tell whether windows slide over images somewhere: then FINN takes away what flattens them."""
+        """Return whether windows slide over images anywhere: only then FINN removes flattening."""
         return self.node.graph is not None and any(node.op_type == "Im2Col" for node in self.node.graph)
 
     @property
     def is_of_integers(self) -> bool:
-        """Tell whether the first input holds integers."""
+        """Return whether the first input holds integers."""
         known = self._ranges.get(self.x)
         return known is not None and known.integer_grid is not None
 
     def layer(self, operator: str, x: ir.Value, **attributes: Any) -> ir.Value:
-        """Build a layer of FINN's library on an image whose channels come last."""
+        """Build a layer of FINN's library on a channels-last image."""
         shape = static_shape(x)
         assert shape is not None
         return self.op.op(operator, x, _domain=FINN_DOMAIN, backend="fpgadataflow", NumChannels=shape[-1], **attributes)
 
 
 FinnForm = Callable[[FinnSite], "ir.Value | Sequence[ir.Value] | str"]
-"""Builds the result of a node in FINN's form, or all of them, or says why it cannot."""
+"""Builds the result of a node in FINN's form, or all results, or returns the reason why it cannot."""
 FINN_FORMS: Interface[FinnForm] = Interface("finn_form", "the form from which FINN builds hardware")
 
 
 def write_forms(model: ir.Model, editor: Editor) -> None:
-    """Give each operator the form that FINN asks for."""
+    """Convert each operator to the form that FINN requires."""
     ranges = ranges_of(model)
     for node in tuple(editor.graph):
         form = FINN_FORMS.get(node)
@@ -82,7 +82,7 @@ def write_forms(model: ir.Model, editor: Editor) -> None:
 
 @FINN_FORMS.of("ReduceSum")
 def _global_sum(site: FinnSite) -> ir.Value | str:
-    """Add up pixels in a layer: FINN has one for sums, from averages it leaves a factor of floats behind it."""
+    """Sum pixels in a layer: FINN has one for sums, but would leave a float factor after averages."""
     node, shape = site.node, static_shape(site.x)
     axes = constant(node.inputs[1]) if len(node.inputs) > 1 else None
     result = static_shape(node.outputs[0])
@@ -102,16 +102,16 @@ def _global_sum(site: FinnSite) -> ir.Value | str:
 
 @FINN_FORMS.of("Resize")
 def _upsample(site: FinnSite) -> ir.Value | str:
-    """Repeat pixels in a layer, which FINN's own flow would infer from an operator that ONNX has no longer."""
+    """Repeat pixels in a layer, which FINN's own flow would only infer from a removed operator of ONNX."""
     node, shape, result = site.node, static_shape(site.x), static_shape(site.node.outputs[0])
     if shape is None or result is None or len(shape) != _IMAGE:
         return "it is not of an image of known size"
     if not site.is_of_integers:
         return _FLOATS
     if shape[0] != result[0] or shape[3] != result[3]:
-        return "the channels of the image do not come last"
+        return "the image is not channels last"
     if any(large % small for large, small in zip(result[1:3], shape[1:3], strict=True)):
-        return "the image does not grow by whole factors"
+        return "the image does not grow by integer factors"
     if not _repeats(node):
         return "it does not repeat pixels"
     sizes = dict(zip(("HI", "WI", "HO", "WO"), (*shape[1:3], *result[1:3]), strict=True))
@@ -119,7 +119,7 @@ def _upsample(site: FinnSite) -> ir.Value | str:
 
 
 def _repeats(node: ir.Node) -> bool:
-    """Tell whether the nearest neighbour is the pixel that is repeated, whichever way it is looked for."""
+    """Return whether the interpolation repeats pixels, under any coordinate transformation."""
     attributes = node.attributes
     if attributes.get_string("mode", "nearest") != "nearest" or attributes.get_int("antialias", 0):
         return False
@@ -132,19 +132,19 @@ def _repeats(node: ir.Node) -> bool:
 
 
 def _before_threshold(site: FinnSite) -> ir.Value | str:
-    """Move data in front of the thresholds of an input: movement at the input is no hardware."""
+    """Move data movement before the thresholds of an input: at the input, it needs no hardware."""
     before = site.x.producer()
     if before is None or not is_threshold(before) or len(site.x.uses()) > 1 or site.x.is_graph_output():
-        return "it does not follow thresholds alone"
+        return "it is not the only consumer of thresholds"
     source, thresholds = before.inputs
     shape, result = static_shape(thresholds), static_shape(site.node.outputs[0])
     if source is None or not source.is_graph_input():
         return "the thresholds are not those of an input"
     if shape is None or shape[0] != 1 or result is None:
-        return "the thresholds differ from channel to channel"
+        return "the thresholds vary by channel"
     layout = USUAL_LAYOUTS.get(len(result))
     if layout is None:
-        return "QONNX has no layout for so many axes"
+        return "QONNX has no layout for this rank"
     if len(result) == _IMAGE and not any(is_window(user) for user in site.node.successors()):
         layout = "NHWC"
     moved = site.op.like(site.node, [source, *site.node.inputs[1:]])
@@ -153,17 +153,17 @@ def _before_threshold(site: FinnSite) -> ir.Value | str:
 
 
 def _reshaped(site: FinnSite) -> ir.Value | str:
-    """Let a transposition that keeps the order of elements carry a reshape: alone it is no layer."""
+    """Attach a reshape to a transposition that keeps the order of elements, as a reshape alone is not a layer."""
     moved = _before_threshold(site)
     sizes, result = static_shape(site.x), static_shape(site.node.outputs[0])
     if not isinstance(moved, str) or sizes is None or result is None:
         return moved
     if _is_at_the_input(site.node) or not site.node.successors() or len(sizes) < 2 or sizes[0] != 1:
-        return "it is movement at an end of the network, or of several samples"
+        return "it is movement at an end of the network, or over several samples"
     if any(other.op_type == "Transpose" for other in (*site.node.predecessors(), *site.node.successors())):
-        return "a transposition beside it carries it"
+        return "an adjacent transposition makes it a layer"
     if site.is_lowered and len(result) == 2 and result[0] == 1:
-        return "FINN takes it away"
+        return "FINN removes it"
     perm = [1, 0, *range(2, len(sizes))]
     turned = site.op.Transpose(site.x, perm=perm)
     turned.type, turned.shape = site.x.type, ir.Shape([sizes[axis] for axis in perm])
@@ -171,7 +171,7 @@ def _reshaped(site: FinnSite) -> ir.Value | str:
 
 
 def _is_at_the_input(node: ir.Node) -> bool:
-    """Tell whether nothing but movement lies between a node and the inputs."""
+    """Return whether only movement lies between a node and the inputs."""
     return all(traits_of(before).kind == "movement" and _is_at_the_input(before) for before in node.predecessors())
 
 
@@ -180,22 +180,22 @@ FINN_FORMS.attach(dict.fromkeys(("Flatten", "Reshape"), _reshaped))
 
 @FINN_FORMS.of("Split")
 def _split(site: FinnSite) -> Sequence[ir.Value] | str:
-    """Say how large the parts are, where FINN looks for it."""
+    """Set the sizes of the results as an input, where FINN requires them."""
     sizes = [dimension(value, site.node.attributes.get_int("axis", 0)) for value in site.node.outputs]
     known = [size for size in sizes if size is not None]
     if len(site.node.inputs) > 1 or len(known) < len(sizes):
-        return "the sizes of its parts are given, or not known"
+        return "the sizes of its results are given, or not known"
     kept = {name: given for name, given in site.node.attributes.items() if name != "num_outputs"}
     return site.op.Split(site.x, np.array(known, np.int64), _outputs=len(known), **kept)
 
 
 @FINN_FORMS.of("Slice")
 def _chosen_columns(site: FinnSite) -> ir.Value | str:
-    """Compute no more than the columns that are chosen: who needs the others multiplies on their own."""
+    """Compute only the selected columns of a product; each Slice gets its own product."""
     product, length = site.x.producer(), rank(site.x)
     weights = constant(product.inputs[1]) if product is not None and product.op_type == "MatMul" else None
     if product is None or weights is None or weights.ndim != 2:
-        return "it does not choose from a product with constant weights"
+        return "it does not slice a product with constant weights"
     if len(site.node.inputs) < _WITH_AXES:
         return "it does not name its axes"
     start, end, axes, *steps = map(constant, site.node.inputs[1:])
@@ -204,14 +204,14 @@ def _chosen_columns(site: FinnSite) -> ir.Value | str:
     if int(axes.item()) % length != length - 1 or any(step is None or (step != 1).any() for step in steps):
         return "it is not along the channels, which come last, one by one"
     if any(user.op_type != "Slice" for user, _ in site.x.uses()) or site.x.is_graph_output():
-        return "somebody else needs all of them"
+        return "another node needs all columns"
     columns = np.ascontiguousarray(weights[:, int(start.item()) : int(end.item())])
     name = product.inputs[1].name if product.inputs[1] is not None else ""
     return site.op.MatMul(product.inputs[0], site.op.initializer(columns, f"{name}_columns"))
 
 
 def part_thresholds(editor: Editor) -> None:
-    """Keep thresholds apart from a product whose result others need: FINN would make one layer of both, for all."""
+    """Separate thresholds from a product with other consumers, as FINN would merge both into one layer for all."""
     for node in tuple(editor.graph):
         if editor.stopped or not is_product(node) or not _is_read_by_thresholds_and_others(node):
             continue

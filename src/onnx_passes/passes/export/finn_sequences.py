@@ -1,4 +1,4 @@
-"""Sequences as images of one row: FINN has thresholds of channels for images, and sums of their pixels."""
+"""Convert sequences to images of one row, as FINN has per-channel thresholds and pixel sums for images only."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from onnx_passes.rewrite.editor import Editor
 
 _SEQUENCE, _IMAGE = 3, 4
 _PLACES = (0, 2, 3)
-"""Where the axes of a sequence are in an image."""
+"""Positions of the axes of a sequence in an image."""
 
 
 class RowImages(Twins):
     """Gives sequences ``[N, L, C]`` a twin ``[N, 1, L, C]``, from the first thresholds on that need one."""
 
     def form(self, node: ir.Node) -> ir.Value | str:
-        """Let a node take images, if it has a rule and all of its sizes are known."""
+        """Build the result of a node on images, if it has a rule and its sizes are known."""
         rule = ROW_IMAGES.get(node)
         if rule is None or len(node.outputs) != 1 or static_shape(node.outputs[0]) is None:
             return "it has no form for images of one row"
         if _SEQUENCE not in (rank(node.outputs[0]), *(rank(value) for value in node.inputs if constant(value) is None)):
-            return "it has nothing to do with sequences"
+            return "it has no sequences"
         return rule(self, node)
 
     def restored(self, twin: ir.Value, old: ir.Value) -> ir.Value:
-        """Return a sequence; what is none is as it was."""
+        """Return a sequence from its image; other values unchanged."""
         if rank(old) != _SEQUENCE:
             return twin
         sizes = static_shape(old)
@@ -44,10 +44,10 @@ class RowImages(Twins):
         return self.op.Reshape(twin, np.array(sizes, np.int64))
 
     def note_refusal(self, node: ir.Node, reason: str) -> None:
-        """Say nothing: sequences are as good elsewhere."""
+        """Report nothing: sequences need no conversion elsewhere."""
 
     def image(self, value: ir.Value) -> ir.Value:
-        """Return a sequence as an image, and anything else as it is."""
+        """Return a sequence as an image, and other values unchanged."""
         held, sizes = constant(value), static_shape(value)
         if sizes is None or len(sizes) != _SEQUENCE:
             return value
@@ -62,7 +62,7 @@ class RowImages(Twins):
 
 
 def write_sequences(editor: Editor) -> None:
-    """Let sequences be images where thresholds differ from channel to channel of a sequence."""
+    """Convert sequences to images if thresholds vary by channel of a sequence."""
     rows = [static_shape(node.inputs[1]) for node in editor.graph if is_threshold(node) and _is_sequence(node)]
     if any(shape is not None and shape[0] > 1 for shape in rows):
         RowImages(editor).convert_all("image of one row")
@@ -78,22 +78,22 @@ def _is_sequence(node: ir.Node) -> bool:
 
 
 RowImageRule = Callable[[RowImages, ir.Node], "ir.Value | str"]
-"""Builds the result of a node on images of one row, or says why it cannot."""
-ROW_IMAGES: Interface[RowImageRule] = Interface("row_image", "how it computes on sequences as images of one row")
+"""Builds the result of a node on images of one row, or returns the reason why it cannot."""
+ROW_IMAGES: Interface[RowImageRule] = Interface("row_image", "its equivalent for images of one row")
 
 
 @ROW_IMAGES.of("MultiThreshold", domains=(GENERAL,))
 def _thresholds(images: RowImages, node: ir.Node) -> ir.Value | str:
     x, thresholds = node.inputs
     if x is None or node.attributes.get_string("data_layout", "NWC") != "NWC":
-        return "its channels do not come last"
+        return "its channels are not last"
     return images.op.like(node, [images.image(x), thresholds], data_layout="NHWC")
 
 
 def _alike(images: RowImages, node: ir.Node) -> ir.Value | str:
-    """Take images in the place of sequences: what broadcasts or multiplies looks at the last axes."""
+    """Build the node on images, as broadcasting and products look at the last axes."""
     if any(rank(value) is None or (rank(value) or 0) > _SEQUENCE for value in node.inputs):
-        return "it joins them with more axes"
+        return "it combines them with tensors of higher rank"
     return images.op.like(node, [None if value is None else images.image(value) for value in node.inputs])
 
 
@@ -131,7 +131,7 @@ def _reshape(images: RowImages, node: ir.Node) -> ir.Value | str:
 
 
 def _reduce_sum(images: RowImages, node: ir.Node) -> ir.Value | str:
-    """Add up along the sequence, and the one row as well: then all pixels are added up."""
+    """Sum along the sequence and the single row, which is a sum over all pixels."""
     axes, sizes = constant(node.inputs[1]) if len(node.inputs) > 1 else None, static_shape(node.outputs[0])
     if axes is None or sizes is None or [int(axis) % _SEQUENCE for axis in axes.reshape(-1)] != [1]:
         return "it is not along the sequence"

@@ -1,4 +1,4 @@
-"""What FINN has layers of hardware for, as a table; what it has none for is named."""
+"""Table of FINN's layers of hardware, to name nodes without one."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from onnx_passes.ops.definition import FINN_DOMAIN
 from onnx_passes.ops.quantizing import is_quantizer
 from onnx_passes.passes.qonnx.dialect import GENERAL
 
-_NO_LAYER = "FINN has no layer for it; quantize what it yields, so that it becomes thresholds, or let it be the last"
-_QUANTIZER = "FINN has thresholds, not quantizers; what keeps infer-thresholds from writing them is noted above"
-_NOT_INTEGER = "FINN has it for integers, and an input is not one: check-streamlined says why"
+_NO_LAYER = "FINN has no layer for it; quantize its result, so that it becomes thresholds, or make it the last node"
+_QUANTIZER = "FINN has thresholds, not quantizers; see the note of infer-thresholds above"
+_NOT_INTEGER = "FINN has it for integers, but an input is not: see the notes of check-streamlined"
 _IMAGE = 4
 _CHANNELS_LAST = (2, _IMAGE)
-_SIZES = "its sizes are computed, and FINN builds for sizes that are numbers"
+_SIZES = "its sizes are computed, but FINN needs static ones"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A node that FINN may have a layer for."""
+    """A node for which FINN may have a layer."""
 
     node: ir.Node
     is_lowered: bool
-    """Whether windows slide over images somewhere: only then FINN takes away what flattens them."""
+    """Whether windows slide over images anywhere: only then FINN removes flattening."""
 
     def is_integer(self, index: int = 0) -> bool:
-        """Tell whether an input is annotated as one of integers."""
+        """Return whether an input is annotated as integers."""
         value = self.node.inputs[index] if index < len(self.node.inputs) else None
         datatype = None if value is None else datatype_of(value)
         return datatype is not None and datatype.is_integer
 
 
 Objection = Callable[[Candidate], str]
-"""Says why a node becomes no layer of hardware; nothing if it does."""
+"""Returns the reason why a node becomes no layer of hardware; empty if it does."""
 FINN_LAYERS: Interface[Objection] = Interface("finn_layer", "when FINN has a layer of hardware for it")
 
 
 def name_what_stays(graph: ir.Graph, context: Context) -> None:
-    """Note each node that becomes no hardware, where it stands, and why."""
+    """Note each node that stays in software, with its position and the reason."""
     dynamic = [value for value in graph.inputs if static_shape(value) is None]
     if dynamic:
         context.note(f"FINN builds no hardware for '{dynamic[0].name}' of unknown size; {_hint(dynamic[0])}")
@@ -61,10 +61,10 @@ def name_what_stays(graph: ir.Graph, context: Context) -> None:
             continue
         parts = node not in front and node not in behind
         parting += parts
-        place = "parts the hardware" if parts else f"stays {'in front of' if node in front else 'behind'} the hardware"
+        place = "splits the hardware" if parts else f"stays {'before' if node in front else 'after'} the hardware"
         context.note(f"{name_of(node)} {place}: {reason}")
     if parting:
-        context.note(f"FINN builds one piece of hardware, which {count(parting, 'node')} would part")
+        context.note(f"FINN builds one block of hardware, which {count(parting, 'node')} would split")
 
 
 def _hint(value: ir.Value) -> str:
@@ -73,7 +73,7 @@ def _hint(value: ir.Value) -> str:
 
 
 def why_not(candidate: Candidate) -> str:
-    """Say why FINN builds no hardware for a node; nothing if it does."""
+    """Return the reason why FINN builds no hardware for a node; empty if it does."""
     node, objection = candidate.node, FINN_LAYERS.get(candidate.node)
     if node.domain.startswith(FINN_DOMAIN):
         return ""
@@ -85,7 +85,7 @@ def why_not(candidate: Candidate) -> str:
 
 
 def _in_front(reasons: dict[ir.Node, str]) -> set[ir.Node]:
-    """Return the nodes that take nothing from hardware."""
+    """Return the nodes that read nothing from hardware."""
     found: set[ir.Node] = set()
     for node, reason in reasons.items():
         if reason and all(before in found for before in node.predecessors()):
@@ -94,7 +94,7 @@ def _in_front(reasons: dict[ir.Node, str]) -> set[ir.Node]:
 
 
 def _behind(reasons: dict[ir.Node, str]) -> set[ir.Node]:
-    """Return the nodes that give nothing to hardware."""
+    """Return the nodes whose results no hardware reads."""
     found: set[ir.Node] = set()
     for node in reversed(reasons):
         if reasons[node] and all(after in found for after in node.successors()):
@@ -116,8 +116,8 @@ def _product(candidate: Candidate) -> str:
 
 def _convolution(candidate: Candidate) -> str:
     if rank(candidate.node.inputs[0]) != _IMAGE:
-        return "FINN slides windows over images of two axes; give one-dimensional data a second axis of size 1"
-    return _product(candidate) or "FINN multiplies matrices; lower-convs=true writes convolutions as such where it can"
+        return "FINN slides windows over two-dimensional images; give one-dimensional data a second axis of size 1"
+    return _product(candidate) or "FINN multiplies matrices; lower-convs=true lowers convolutions where possible"
 
 
 def _thresholds(candidate: Candidate) -> str:
@@ -125,44 +125,44 @@ def _thresholds(candidate: Candidate) -> str:
     rows, shape = static_shape(node.inputs[1]), static_shape(node.inputs[0])
     bias, datatype = attributes.get_float("out_bias", 0.0), datatype_of(node.outputs[0])
     if attributes.get_float("out_scale", 1.0) != 1 or not bias.is_integer():
-        return "FINN counts in steps of one from an integer; streamline takes scales out of quantizers"
+        return "FINN counts in steps of one from an integer; streamline factors scales out of quantizers"
     if datatype is None or not datatype.is_integer or (float(datatype.min or 0) < 0 and bias >= 0):
-        return "FINN has signed results where the lowest is negative"
+        return "FINN needs a negative lowest level for signed results"
     if not is_constant(node.inputs[1]) or rows is None or shape is None:
-        return "FINN has constant thresholds"
+        return "FINN needs constant thresholds"
     if len(shape) not in _CHANNELS_LAST and rows[0] > 1:
-        return "FINN has thresholds of channels for rows and for images, not for as many axes"
+        return "FINN has per-channel thresholds for matrices and images, not for this rank"
     return ""
 
 
 def _pooling(candidate: Candidate) -> str:
     kernel, strides = (candidate.node.attributes.get_ints(name) or () for name in ("kernel_shape", "strides"))
     if rank(candidate.node.inputs[0]) != _IMAGE:
-        return "FINN pools images of two axes"
+        return "FINN pools two-dimensional images"
     if any(step > size for size, step in zip(kernel, strides, strict=False)):
-        return "FINN pools windows that leave no gaps"
+        return "FINN pools windows without gaps"
     return _of_integers(candidate)
 
 
 def _joined(candidate: Candidate) -> str:
-    """Say why channels are not joined or parted."""
+    """Return the reason why channels cannot be concatenated or split."""
     axis, length = candidate.node.attributes.get_int("axis", 0), rank(candidate.node.outputs[0]) or 0
     values = [value for value in candidate.node.inputs if value is not None]
     if axis % max(length, 1) != length - 1:
-        return "FINN joins and parts channels, which come last"
+        return "FINN concatenates and splits along the last axis only"
     if candidate.node.op_type == "Concat" and any(is_constant(value) for value in values):
-        return "FINN joins what is computed, no constants"
+        return "FINN concatenates computed values, not constants"
     return "" if candidate.is_integer() else _NOT_INTEGER
 
 
 def _largest(candidate: Candidate) -> str:
     if candidate.node.outputs[0].uses() or candidate.node.outputs[0].is_graph_output():
-        return "FINN selects the places of the largest values, not the values; leave that result out"
+        return "FINN returns the indices of the largest values, not the values; drop that result"
     return _of_integers(candidate)
 
 
 def _reshape(candidate: Candidate) -> str:
-    """Say why a reshape is not taken away, or part of a layer that moves data."""
+    """Return the reason why a reshape is neither removed nor part of a layer that moves data."""
     before, after = candidate.node.predecessors(), candidate.node.successors()
     if any(other.op_type == "Transpose" for other in (*before, *after)):
         return ""
@@ -170,16 +170,16 @@ def _reshape(candidate: Candidate) -> str:
     flattens = given is not None and result is not None and len(result) == 2 and given[:1] == result[:1]
     if flattens and candidate.is_lowered and before and after:
         return ""
-    return "FINN reshapes beside a Transpose, or where images are flattened behind convolutions"
+    return "FINN reshapes next to a Transpose, or flattens images after convolutions"
 
 
 def _rows(candidate: Candidate) -> str:
     is_held = constant(candidate.node.inputs[0]) is not None and candidate.node.attributes.get_int("axis", 0) == 0
-    return "" if is_held and candidate.is_integer(1) else "FINN looks rows of a constant up, by integers"
+    return "" if is_held and candidate.is_integer(1) else "FINN looks up rows of a constant, by integers"
 
 
 def _cast(candidate: Candidate) -> str:
-    return "FINN has it for no element types; sums that need doubles are wider than it executes: quantize to fewer bits"
+    return "FINN has no Cast; sums that need doubles are too wide for it: quantize to fewer bits"
 
 
 def _norm(candidate: Candidate) -> str:

@@ -1,4 +1,4 @@
-"""Transposed convolutions as FINN can have them: a convolution makes patches, which are laid side by side."""
+"""Transposed convolutions in FINN: a convolution computes patches, which are tiled."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _IMAGE = 4
 
 @dataclass(frozen=True)
 class TransposedPatches:
-    """A convolution that makes of the pixels under its window a patch, one channel after the other.
+    """A convolution that computes, for each window of pixels, a patch of the result as channels.
 
-    ``filters`` is of the form ``[features of a patch, channels, height, width]``, where features are ordered by row,
-    column and channel of the patch; ``size`` is that of a patch.
+    ``filters`` has the shape ``[features of a patch, channels, height, width]``, with features in the order row, column
+    and channel of the patch; ``size`` is the size of a patch.
     """
 
     filters: np.ndarray
@@ -28,7 +28,7 @@ class TransposedPatches:
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis of a transposed convolution: pixels that a patch sees, and which element of the kernel meets each."""
+    """One axis of a transposed convolution: the pixels that affect a patch, and the kernel element for each."""
 
     first: int
     last: int
@@ -37,7 +37,7 @@ class _Axis:
 
 
 def patches_of(node: ir.Node) -> TransposedPatches | str:
-    """Read a transposed convolution as one that makes patches; returns why not."""
+    """Return a transposed convolution as a convolution of patches, or the reason why that is impossible."""
     attributes, weights = node.attributes, constant(node.inputs[1])
     shape, result = static_shape(node.inputs[0]), static_shape(node.outputs[0])
     if shape is None or result is None or len(shape) != _IMAGE:
@@ -45,22 +45,22 @@ def patches_of(node: ir.Node) -> TransposedPatches | str:
     if weights is None or any(constant(value) is None for value in node.inputs[2:] if value is not None):
         return "its weights are not constant"
     if attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or attributes.get_ints("output_shape"):
-        return "its padding is left open"
+        return "its padding depends on auto_pad or output_shape"
     if attributes.get_int("group", 1) != 1 or max(attributes.get_ints("dilations") or (1,)) > 1:
         return "it has groups or dilations"
     strides = attributes.get_ints("strides") or (1, 1)
     pads = attributes.get_ints("pads") or (0, 0, 0, 0)
     if any(size % stride for size, stride in zip(result[2:], strides, strict=True)):
-        return "its result is no whole number of strides large"
+        return "the size of its result is not a multiple of the strides"
     down, across = (_axis(weights.shape[2 + i], strides[i], pads[i], shape[2 + i], result[2 + i]) for i in (0, 1))
     if min(-down.first, -across.first, down.after, across.after) < 0:
-        return "its padding takes away more than its kernel adds"
+        return "its padding is larger than its kernel"
     filters = _filters(weights, down.elements, across.elements)
     return TransposedPatches(filters, [-down.first, -across.first, down.after, across.after], (strides[0], strides[1]))
 
 
 def _axis(kernel: int, stride: int, start: int, size: int, extent: int) -> _Axis:
-    """Find the pixels that each place of patch ``i`` sees: ``i + m`` by element ``place + start - m * stride``."""
+    """Return the pixels for each place in patch ``i``: pixel ``i + m`` with element ``place + start - m * stride``."""
     places = np.arange(stride) + start
     first, last = int(-((kernel - 1 - places) // stride).max()), int((places // stride).max())
     elements = places[:, None] - np.arange(first, last + 1)[None, :] * stride
@@ -68,7 +68,7 @@ def _axis(kernel: int, stride: int, start: int, size: int, extent: int) -> _Axis
 
 
 def _filters(weights: np.ndarray, down: np.ndarray, across: np.ndarray) -> np.ndarray:
-    """Return filters of patches; a pixel that no element of the kernel meets has the weight 0."""
+    """Return the filters of patches, with zeros for pixels without a kernel element."""
     channels, features, *kernel = weights.shape
     padded = np.zeros((channels, features, kernel[0] + 1, kernel[1] + 1), weights.dtype)
     padded[:, :, :-1, :-1] = weights

@@ -1,4 +1,4 @@
-"""Constants as fixed-point numbers: integers times a power of two, which hardware has for nothing."""
+"""Constants as fixed-point numbers: integers times a power of two, which costs no hardware."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.passes.qonnx.dialect import GENERAL
 
 MOST_BITS = 16
-"""Constants of more bits are left to the precision that the tool chain gives them."""
+"""Constants with more bits get the default precision of the tool chain."""
 _MANTISSA = 53
 
 
@@ -27,13 +27,13 @@ class FixedPointArray:
 
     @classmethod
     def of(cls, array: np.ndarray) -> Self | None:
-        """Write numbers with the largest power of two that gives all of them, if few bits are enough then."""
+        """Return the fixed-point form with the largest exponent; None if it needs too many bits."""
         wide = np.asarray(array, np.float64)
         if not np.isfinite(wide).all():
             return None
         fractions, exponents = np.frexp(wide[wide != 0])
         mantissas = np.ldexp(fractions, _MANTISSA).astype(np.int64)
-        # The lowest bit that is set tells how far each number could be shifted.
+        # The lowest set bit is the largest possible shift of each number.
         shifts = np.frexp((mantissas & -mantissas).astype(np.float64))[1] - 1
         exponent = int((exponents - _MANTISSA + shifts).min(initial=2**31 - 1)) if mantissas.size else 0
         made = cls(np.ldexp(wide, -exponent), exponent)
@@ -41,12 +41,12 @@ class FixedPointArray:
 
     @property
     def signed(self) -> bool:
-        """Tell whether there are negative numbers."""
+        """Return whether there are negative numbers."""
         return bool((self.integers < 0).any())
 
     @property
     def bits(self) -> int:
-        """Return the least number of bits that hold the integers; one signed bit would be -1 or 1."""
+        """Return the least number of bits that hold the integers; a single signed bit would mean -1 or 1."""
         low, high = self.integers.min(initial=0), self.integers.max(initial=0)
         return max(int(max(-low - 1, high)).bit_length() + self.signed, 1 + self.signed)
 
@@ -56,7 +56,7 @@ class FixedPointArray:
         return np.ldexp(self.integers, self.exponent).astype(np.float32)
 
     def quantizer(self, op: Builder, name: str) -> ir.Value:
-        """Build a quantizer that gives the numbers as they are, and tells how many bits they need."""
+        """Build a quantizer that keeps the numbers, and states the number of bits."""
         parameters = {"scale": 2.0**self.exponent, "zero_point": 0, "bits": self.bits}
         made = op.Quant(
             (held := op.initializer(self.array, name)),
@@ -70,7 +70,7 @@ class FixedPointArray:
         return made
 
     def is_written_in(self, value: ir.Value | None) -> bool:
-        """Tell whether a value is this quantizer already."""
+        """Return whether a value is this quantizer already."""
         node = None if value is None else value.producer()
         if node is None or (node.domain, node.op_type) != (GENERAL, "Quant"):
             return False

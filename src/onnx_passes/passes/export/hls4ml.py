@@ -1,4 +1,4 @@
-"""Take a quantized network to hls4ml: the one-word pipeline."""
+"""The pipeline that exports a quantized network to hls4ml."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx_passes.passes.streamline.streamline import CANONICAL
 class Hls4ml(QuantizedPipeline):
     """Prepare a quantized network for hls4ml: fixed-point layers with channels last, in its dialect of QONNX.
 
-    Rewrites: scales and zero points leave the quantizers and come together behind integer sums, as in streamline
-              (``extract-quant-scale-zeropoint, aggregate-scales``); signs get thresholds of integers; images get their
+    Rewrites: scales and zero points are factored out of quantizers and aggregated after integer sums, as in streamline
+              (``extract-quant-scale-zeropoint, aggregate-scales``); signs get thresholds of integers; images become
               channels last (``convert-channels-last``, inputs too); every layer gets fixed-point weights and one scale
-              and shift (``convert-to-fixed-point``); names and constants are as hls4ml wants them (``export-hls4ml``).
-    Refuses:  what its members refuse; what hls4ml will not take is noted, with the reason.
+              and shift (``convert-to-fixed-point``); names and constants are adapted to hls4ml (``export-hls4ml``).
+    Refuses:  the cases that its members refuse; operators that hls4ml lacks are noted, with the reason.
     Exactness: tolerance: scales move, which changes rounding. With ``semantics=float`` the thresholds of signs are
               those of the float computation.
     """

@@ -1,4 +1,4 @@
-"""A constant for each use: hls4ml takes one away with the first layer that it becomes part of."""
+"""A separate constant for each use, as hls4ml removes a constant with the first layer that absorbs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _RULE = "constants of their own"
 
 
 def give_own_constants(editor: Editor) -> None:
-    """Give every input of every node an initializer of its own, where it reads one that others read, too."""
+    """Give every node input with a shared initializer its own copy."""
     graph, names = editor.graph, editor.scope.names
     shared = [value for value in graph.initializers.values() if is_used_elsewhere(value) and not value.is_graph_input()]
     if not shared:

@@ -1,4 +1,4 @@
-"""Layers as hls4ml reads them: weights of fixed-point numbers, then one scale and shift, then what is not linear."""
+"""Layers in the form of hls4ml: fixed-point weights, then one scale and shift, then nonlinear operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.arrays import along, shrink
+from onnx_passes.analysis.ranges.grid import along, shrink
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, finite_constant, holds_only
@@ -24,20 +24,20 @@ from onnx_passes.rewrite.editor import Editor
 _LAYER = "layer of fixed-point weights"
 _NOT_FIXED = "its weights are not integers times one scale for each channel"
 _NOT_FLOAT = "it is not computed in float32"
-_NO_BIAS = "its bias is no finite constant"
+_NO_BIAS = "its bias is not a finite constant"
 _SCALE = "scale and shift in one"
 _BATCH = 2
-_NO_BATCH = "it is no batch of values, or its rank is open"
+_NO_BATCH = "it has no batch axis, or its rank is unknown"
 _HOISTED = "scale in front"
 _POWER = "power of two behind a quantizer"
 _PRODUCTS = {("", "MatMul"), (CHANNELS_LAST_DOMAIN, "Conv")}
 _OF_POSITIVE = {("", "Relu"), ("", "LeakyRelu"), (CHANNELS_LAST_DOMAIN, "MaxPool")}
-"""What a positive factor for each channel may be applied before as well."""
+"""Operators that commute with a positive factor per channel."""
 _MOVING = {("", "Flatten"), ("", "Reshape"), ("", "Transpose")}
 
 
 def hoist_scales(editor: Editor) -> None:
-    """Apply positive factors before Relu and the like, where they meet the scale of a layer."""
+    """Move positive factors before Relu and similar operators, to the scale of a layer."""
     waiting = list(editor.graph)
     while waiting and not editor.stopped:
         node = waiting.pop()
@@ -66,7 +66,7 @@ def _may_hoist(found: Affine, source: ir.Node) -> bool:
 
 
 def _meets_scale(value: ir.Value | None) -> bool:
-    """Tell whether a factor would come to a product, or another factor, that is there for nothing else."""
+    """Return whether a hoisted factor would merge with a product or factor without other consumers."""
     while value is not None and not is_used_elsewhere(value):
         node = value.producer()
         if node is None:
@@ -81,7 +81,7 @@ def _meets_scale(value: ir.Value | None) -> bool:
 
 
 def keep_powers_of_two(editor: Editor) -> None:
-    """Let quantizers have scales that are powers of two, which layers behind them take up, for nothing."""
+    """Give quantizers power-of-two scales, which the layers after them absorb at no cost."""
     for node in tuple(editor.graph):
         found = _power_of_two(node)
         if found is None or editor.stopped:
@@ -96,7 +96,7 @@ def keep_powers_of_two(editor: Editor) -> None:
 
 
 def _power_of_two(node: ir.Node) -> Affine | None:
-    """Return the power of two that a quantizer to integers multiplies with before, and layers could behind it."""
+    """Return the power of two before an integer quantizer that its layers could apply after it, if any."""
     if (node.domain, node.op_type) != (GENERAL, "Quant") or not holds_only(node.inputs[1], 1):
         return None
     x = node.inputs[0]
@@ -108,7 +108,7 @@ def _power_of_two(node: ir.Node) -> Affine | None:
 
 
 def _feeds_layers(value: ir.Value) -> bool:
-    """Tell whether nothing but products reads a value, directly or moved."""
+    """Return whether only products read a value, directly or after movement."""
     return not value.is_graph_output() and all(
         (node.domain, node.op_type) in _PRODUCTS
         if (node.domain, node.op_type) not in _MOVING
@@ -118,16 +118,16 @@ def _feeds_layers(value: ir.Value) -> bool:
 
 
 def write_layers(editor: Editor, ranges: Mapping[ir.Value, Range]) -> None:
-    """Write products with their scales and shifts, then the scales and shifts that follow something else."""
+    """Convert products with their scales and shifts, then the scales and shifts after other operators."""
     ends = [found for node in editor.graph if (found := Affine.of(node)) is not None and _is_last(found)]
     following = {found.x: found for found in ends if not is_used_elsewhere(found.x)}
     for node in tuple(editor.graph):
         if (node.domain, node.op_type) in _PRODUCTS and not editor.stopped:
             _write_product(editor, node, following.get(node.outputs[0]), ranges)
     for found in ends:
-        # A product has taken some of them with it.
+        # A product may have absorbed some of them.
         last = found.nodes[-1]
-        # What they read may be another value since the product was written.
+        # Their input may have been replaced with the product.
         current = Affine.of(last) if last.graph is not None and not editor.stopped else None
         if current is not None:
             _write_scale(editor, current)
@@ -141,7 +141,7 @@ def _is_last(found: Affine) -> bool:
 
 
 class _Weights(NamedTuple):
-    """Weights as integers, and what they are to be multiplied with, for each channel of the result."""
+    """Weights as integers, and the scale per channel of the result."""
 
     integers: np.ndarray
     scale: np.ndarray
@@ -196,14 +196,14 @@ def _write_product(editor: Editor, node: ir.Node, following: Affine | None, rang
 
 
 def _is_written(node: ir.Node, following: Affine | None, total: Affine) -> bool:
-    """Tell whether scale and shift behind fixed-point weights are as they should be."""
+    """Return whether scale and shift after fixed-point weights are in their final form."""
     if following is None:
         return not total.has_scale
     return _is_single(following) and (total.has_scale or node.op_type != "Conv")
 
 
 def _before(node: ir.Node) -> Affine | None:
-    """Return one scale and shift of all that a product takes, also in front of movement that comes between."""
+    """Return the single scale and shift before a product, also before movement; None if there is none."""
     value = node.inputs[0]
     while value is not None and (source := value.producer()) is not None:
         found = Affine.of(source)
@@ -217,7 +217,7 @@ def _before(node: ir.Node) -> Affine | None:
 
 
 def _data(op: Builder, value: ir.Value | None, before: Affine | None) -> ir.Value | None:
-    """Build what a product takes, without the scale and shift in front of it."""
+    """Build the input of a product without the scale and shift before it."""
     source = None if value is None else value.producer()
     if value is None or before is None or source is None:
         return value
@@ -229,13 +229,13 @@ def _data(op: Builder, value: ir.Value | None, before: Affine | None) -> ir.Valu
 
 
 def _exponent(scale: np.ndarray) -> int:
-    """Return the power of two that leaves the largest factor between one and two."""
+    """Return the exponent of the power of two that leaves the largest factor between one and two."""
     largest = float(np.abs(scale).max(initial=0))
     return 0 if largest == 0 else int(np.frexp(largest)[1]) - 1
 
 
 def _shift(op: Builder, shift: np.ndarray, name: str) -> ir.Value:
-    """Build what is added, as fixed-point numbers where few bits hold it."""
+    """Build a shift, as fixed-point numbers if few bits suffice."""
     held = FixedPointArray.of(shift.astype(np.float32))
     return op.initializer(shift.astype(np.float32), name) if held is None else held.quantizer(op, name)
 
@@ -247,13 +247,13 @@ def _write_scale(editor: Editor, found: Affine) -> None:
         if found.scale.ndim < _BATCH:
             r.refuse(_NO_BATCH, at=found.result)
         elif found.has_scale and found.has_shift and found.along_last() is None:
-            r.refuse("scale or shift differ from pixel to pixel", at=found.result)
+            r.refuse("scale or shift vary from pixel to pixel", at=found.result)
         else:
             r.replace(found.result, _written(r.op, found, found.x, found.result))
 
 
 def _is_single(found: Affine) -> bool:
-    """Tell whether it is one operator as hls4ml takes it, whose constants tell their bits and not the batch."""
+    """Return whether scale and shift are one operator in hls4ml's form: with bits, and without a batch axis."""
     node = found.nodes[0]
     if len(found.nodes) > 1 or node.op_type in ("Div", "Sub"):
         return False
@@ -264,7 +264,7 @@ def _is_single(found: Affine) -> bool:
 
 
 def _written(op: Builder, found: Affine, x: ir.Value, like: ir.Value) -> ir.Value:
-    """Build one operator for scale and shift: of two that follow each other, hls4ml keeps one's precision for both."""
+    """Build one operator for scale and shift, as hls4ml gives two consecutive ones the same precision."""
     if not found.has_scale and not found.has_shift:
         return x
     if not found.has_scale:
@@ -283,7 +283,7 @@ def _written(op: Builder, found: Affine, x: ir.Value, like: ir.Value) -> ir.Valu
 
 
 def _without_batch(array: np.ndarray) -> np.ndarray:
-    """Drop axes that broadcasting adds; the batch is one in hls4ml."""
+    """Drop axes that broadcasting adds, and the batch, which is one in hls4ml."""
     shrunk = shrink(array)
     return shrunk.reshape(
         shrunk.shape[next((axis for axis, size in enumerate(shrunk.shape) if size > 1), array.ndim) :]

@@ -1,4 +1,4 @@
-"""Names that are identifiers of C++, as hls4ml calls layers and variables by them."""
+"""C++ identifiers for layers and variables, as hls4ml requires."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _RESERVED = frozenset(
         """,
     )
 )
-"""Keywords, and ``input``, by which hls4ml calls whatever comes before a layer without inputs."""
+"""Keywords, and ``input``, hls4ml's name for the predecessor of a layer without inputs."""
 
 
 def identifier(name: str, taken: set[str], kind: str) -> str:
-    """Return a name as C++ allows it, that no other has; letters and digits stay."""
+    """Return a unique C++ identifier; letters and digits are kept."""
     wish = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
-    # What begins or goes on with two underscores belongs to the compiler.
+    # Names with two consecutive underscores are reserved for the compiler.
     wish = re.sub(r"__+", "_", wish)
     if not wish or wish[0].isdigit() or wish in _RESERVED:
         wish = f"{kind}_{wish}" if wish and wish not in _RESERVED else f"{wish or kind}_1"
@@ -43,10 +43,10 @@ def identifier(name: str, taken: set[str], kind: str) -> str:
 
 
 def rename(editor: Editor) -> dict[str, str]:
-    """Rename nodes and values where it is needed; returns the new names of inputs and outputs."""
+    """Rename nodes and values as needed; return the new names of inputs and outputs."""
     graph, taken = editor.graph, set[str]()
     values = _renamed(((value, value.name) for value in _values(graph)), "tensor", taken)
-    # Layers and constants share one space of names there.
+    # Layers and constants share one namespace in hls4ml.
     nodes = _renamed(((node, node.name or node.op_type) for node in graph), "layer", taken)
     interface = {*graph.inputs, *graph.outputs}
     if not values and not nodes:
@@ -54,7 +54,7 @@ def rename(editor: Editor) -> dict[str, str]:
     changed = {value.name or "": name for value, name in values.items() if value in interface}
 
     def make() -> None:
-        # A new name may be the old one of a value that gets another.
+        # A new name may be the old one of another renamed value.
         for value in values:
             value.name = editor.scope.names.value(f"renamed_{value.name}")
         for value, name in values.items():

@@ -1,4 +1,4 @@
-"""Operators that hls4ml lacks, in terms of those that it has."""
+"""Lower operators that hls4ml lacks to supported ones."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from onnx_passes.passes.qonnx.dialect import GENERAL
 from onnx_passes.rewrite.editor import Editor
 
 _TRUNC = 5
-"""How many parameters Trunc has in its second version."""
+"""Number of parameters of Trunc in its second version."""
 _IMAGES = (3, 4)
-"""Ranks of what hls4ml has convolutions for."""
+"""Ranks of images for which hls4ml has convolutions."""
 Ranges = Mapping[ir.Value, Range]
 Lowering = Callable[[Builder, ir.Node, Ranges], "ir.Value | str"]
-"""Builds the result of a node of operators that hls4ml has, or says why it cannot."""
-LOWERINGS: Interface[Lowering] = Interface("hls4ml_form", "how it is written in operators that hls4ml has")
+"""Builds the result of a node with operators of hls4ml, or returns the reason why it cannot."""
+LOWERINGS: Interface[Lowering] = Interface("hls4ml_form", "its equivalent in operators of hls4ml")
 
-_NOT_CONSTANT = "its bounds are no finite constants"
+_NOT_CONSTANT = "its bounds are not finite constants"
 _NO_PIXELS = "it is not over all pixels of images of known size, channels last"
 
 
 def lower_operators(editor: Editor, ranges: Ranges) -> None:
-    """Put other operators in the place of those that have an entry in the table.
+    """Lower operators with an entry in the table.
 
-    The last ones go first, so that ranges are known of what each one takes.
+    The last nodes are lowered first, so that the ranges of their inputs are still known.
     """
     for node in reversed(tuple(editor.graph)):
         lowering = LOWERINGS.get(node)
@@ -51,7 +51,7 @@ def lower_operators(editor: Editor, ranges: Ranges) -> None:
 
 
 def _extreme(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
-    """Write the larger of a value and a constant as a Relu between shifts; the smaller one upside down."""
+    """Lower the maximum of a value and a constant to a Relu between shifts; the minimum with both negated."""
     x = next((value for value in node.inputs if not is_constant(value)), None)
     bounds = [finite_constant(value) for value in node.inputs if value is not x]
     if x is None or len(bounds) != 1 or bounds[0] is None:
@@ -87,14 +87,14 @@ def _like(x: ir.Value, made: ir.Value) -> ir.Value:
 
 
 def _trunc(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
-    """Write what drops bits as a quantizer of the scale that it gives, where floats hold what it takes exactly."""
+    """Lower Trunc to a Quant with the output scale, if floats hold its input exactly."""
     x, held = node.inputs[0], [constant(value) for value in node.inputs[1:]]
     known = None if x is None else ranges.get(x)
     if len(held) != _TRUNC or known is None or known.grid is None or any(array is None for array in held):
-        return "its parameters are not constant, or nothing is known of the step of what it takes"
+        return "its parameters are not constant, or the scale of its input is not known"
     scale, zero, _, outer, bits = (np.asarray(array) for array in held)
     if zero.any() or not all(map(_is_power_of_two, (known.grid.scale, scale, outer))):
-        return "it has a zero point, or scales that are no powers of two"
+        return "it has a zero point, or scales that are not powers of two"
     attributes = {
         "signed": node.attributes.get_int("signed", 1),
         "narrow": node.attributes.get_int("narrow", 0),
@@ -110,14 +110,14 @@ def _is_power_of_two(array: np.ndarray) -> bool:
 
 
 def _bipolar(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
-    """Write signs as bits that are scaled and shifted: hls4ml would take all weights of products of signs for ones.
+    """Lower signs to scaled and shifted bits, as hls4ml takes all weights of products of signs for ones.
 
-    Integers that are not negative are at least one when one is added, and are clipped to one. Floats are rounded down
-    before that, as negative ones near zero would be lost.
+    For integers, adding one makes non-negative ones at least one, and clipping gives one bit. Floats are rounded down
+    before, as negative ones near zero would be lost.
     """
     x, scale = node.inputs[0], finite_constant(node.inputs[1])
     if x is None or scale is None or is_constant(x):
-        return "its scale is no finite constant, or what it takes is constant: fold-constants first"
+        return "its scale is not a finite constant, or its input is constant: run fold-constants first"
     known = ranges.get(x)
     if known is None or known.integer_grid is None:
         x = _rounded_down(op, x, bits=2, signed=1, narrow=1)
@@ -133,7 +133,7 @@ def _rounded_down(op: Builder, x: ir.Value, *, bits: int, signed: int, narrow: i
 
 
 def _reduction(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
-    """Write the sum or mean of all pixels as a convolution of each channel with ones, as hls4ml rounds means."""
+    """Lower the sum or mean of all pixels to a depthwise convolution with ones, as hls4ml rounds means."""
     x, axes = node.inputs[0], reduced_axes(node)
     length = rank(x)
     if x is None or x.shape is None or axes is None or length not in _IMAGES:
@@ -158,7 +158,7 @@ def _average(op: Builder, node: ir.Node, ranges: Ranges) -> ir.Value | str:
         return "its sizes are not known"
     padded = any(node.attributes.get_ints("pads") or ()) and not node.attributes.get_int("count_include_pad", 0)
     if padded or node.attributes.get_int("ceil_mode", 0):
-        return "it leaves padding out of its averages, or has ceil_mode"
+        return "its averages exclude padding, or it has ceil_mode"
     given = {name: node.attributes[name] for name in ("strides", "pads", "dilations") if name in node.attributes}
     summed = _sums(op, x, result, _windows(kernel) | given)
     return _like(summed, op.Mul(summed, np.array(1 / math.prod(kernel), np.float32)))

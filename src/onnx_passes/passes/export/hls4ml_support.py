@@ -1,4 +1,4 @@
-"""What hls4ml has layers for, and what it asks of them."""
+"""Table of hls4ml's layers, and their restrictions."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.qonnx.dialect import GENERAL
 
 Objection = Callable[[ir.Node], str]
-"""Says why hls4ml does not take a node, and what to do about it; nothing if it does."""
-HLS4ML: Interface[Objection] = Interface("hls4ml", "why hls4ml does not take it as it is")
+"""Returns the reason why hls4ml does not accept a node, with a remedy; empty if it does."""
+HLS4ML: Interface[Objection] = Interface("hls4ml", "the reason why hls4ml does not accept it")
 
 _ROUNDING = ("FLOOR", "ROUND")
-_CHANNELS_LAST = "it takes channels last alone: run convert-channels-last{inputs=true}, or hls4ml for all of it"
+_CHANNELS_LAST = "it supports channels last only: run convert-channels-last{inputs=true}, or hls4ml for all of it"
 _IMAGES = (3, 4)
 
 
 def unsupported(graph: ir.Graph) -> Iterator[str]:
-    """Say what hls4ml will not take, of nodes, inputs and outputs."""
+    """Describe the nodes, inputs and outputs that hls4ml does not accept."""
     for value in graph.inputs:
         if static_shape(value) is None and any(dimension(value, axis) is None for axis in range(1, rank(value) or 2)):
-            yield f"input '{value.name}' has sizes that are not known, beside the batch: fix them"
+            yield f"input '{value.name}' has unknown sizes besides the batch: fix them"
     for value in graph.outputs:
         if (
             is_constant(value)
             or (node := value.producer()) is None
             or is_constant(node.inputs[0] if node.inputs else None)
         ):
-            yield f"output '{value.name}' is constant, and no layer of hls4ml: take it out of the model"
+            yield f"output '{value.name}' is constant, not a layer of hls4ml: remove it from the model"
     for node in graph:
         reason = _reason(node)
         if reason:
-            yield f"hls4ml does not take {name_of(node)}: {reason}"
+            yield f"hls4ml does not accept {name_of(node)}: {reason}"
 
 
 def _reason(node: ir.Node) -> str:
@@ -59,35 +59,35 @@ def _any(node: ir.Node) -> str:
 
 def _merge(node: ir.Node) -> str:
     if len(node.inputs) > 2:
-        return f"it merges two tensors, not {len(node.inputs)}: write several of them"
+        return f"it merges two tensors, not {len(node.inputs)}: use several nodes"
     shapes = {static_shape(value) for value in node.inputs if not _is_parameter(value)}
-    return "" if len(shapes) < 2 else "its operands have different shapes, and hls4ml does not broadcast"
+    return "" if len(shapes) < 2 else "its operands have different shapes, but hls4ml does not broadcast"
 
 
 def _extreme(node: ir.Node) -> str:
     if any(_is_parameter(value) for value in node.inputs):
-        return "it compares two activations, no constants: run convert-to-fixed-point"
+        return "it compares two activations, not constants: run convert-to-fixed-point"
     return _merge(node)
 
 
 def _concat(node: ir.Node) -> str:
-    return "" if len(node.inputs) <= 2 else f"it concatenates two tensors, not {len(node.inputs)}: write several"
+    return "" if len(node.inputs) <= 2 else f"it concatenates two tensors, not {len(node.inputs)}: use several nodes"
 
 
 def _matmul(node: ir.Node) -> str:
-    return "" if _is_parameter(node.inputs[1]) else "its second operand is no weight"
+    return "" if _is_parameter(node.inputs[1]) else "its second operand is not a weight"
 
 
 def _softmax(node: ir.Node) -> str:
     length = rank(node.inputs[0])
     axis = node.attributes.get_int("axis", -1)
-    return "" if length is not None and axis % length == length - 1 else "it has Softmax over the last axis alone"
+    return "" if length is not None and axis % length == length - 1 else "it has Softmax over the last axis only"
 
 
 def _pad(node: ir.Node) -> str:
     mode = node.attributes.get_string("mode", "constant")
     held = constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else np.zeros(())
-    return "" if mode == "constant" and held is not None and not held.any() else "it pads with zeros alone"
+    return "" if mode == "constant" and held is not None and not held.any() else "it pads with zeros only"
 
 
 def _normalization(node: ir.Node) -> str:
@@ -97,16 +97,16 @@ def _normalization(node: ir.Node) -> str:
 def _conv(node: ir.Node) -> str:
     x, group = node.inputs[0], node.attributes.get_int("group", 1)
     if rank(x) not in _IMAGES:
-        return "it has convolutions over one or two axes"
+        return "it has one- and two-dimensional convolutions only"
     if group not in (1, dimension(x, -1)):
-        return "it has no convolutions in groups, but of all channels together or each alone"
+        return "it has no grouped convolutions, except depthwise ones"
     if any(size != 1 for size in node.attributes.get_ints("dilations") or ()):
-        return "it counts the size of the result wrong where windows are dilated"
+        return "it computes a wrong result size for dilated windows"
     return "" if all(_is_parameter(value) for value in node.inputs[1:]) else "its weights are computed"
 
 
 def _pool(node: ir.Node) -> str:
-    return "" if rank(node.inputs[0]) == 4 else "it mixes up the axes of pooling that is not over two"
+    return "" if rank(node.inputs[0]) == 4 else "it confuses the axes of pooling that is not two-dimensional"
 
 
 def _quant(node: ir.Node) -> str:
@@ -117,31 +117,31 @@ def _quant(node: ir.Node) -> str:
     if mode not in _ROUNDING:
         return f"it rounds by {' or '.join(_ROUNDING)}, and fails on {mode}: {_remedy(mode)}"
     if node.attributes.get_int("narrow", 0) and not node.attributes.get_int("signed", 1):
-        return "its range is narrow, and unsigned"
+        return "its range is narrow and unsigned"
     bits = held[-1]
-    return "" if bits is not None and bits.size == 1 else "its bit width differs from channel to channel"
+    return "" if bits is not None and bits.size == 1 else "its bit width varies by channel"
 
 
 def _remedy(mode: str) -> str:
     if mode.startswith("HALF_"):
-        return f"quantize by ROUND, which differs from {mode} at ties alone"
+        return f"quantize by ROUND, which differs from {mode} at ties only"
     return f"quantize by {' or '.join(_ROUNDING)}"
 
 
 def _bipolar(node: ir.Node) -> str:
-    return "products of -1 and 1 come out wrong: run convert-to-fixed-point, which writes bits"
+    return "products of -1 and 1 are computed wrongly: run convert-to-fixed-point, which converts them to bits"
 
 
 def _thresholds(node: ir.Node) -> str:
-    return "it has quantizers, no thresholds: run convert-thresholds-to-quant, or hls4ml instead of streamline"
+    return "it has quantizers, not thresholds: run convert-thresholds-to-quant, or hls4ml instead of streamline"
 
 
 def _global_pool(node: ir.Node) -> str:
-    return "it takes the channels for pixels: run convert-channels-last and convert-to-fixed-point"
+    return "it confuses channels and pixels: run convert-channels-last and convert-to-fixed-point"
 
 
 def _is_parameter(value: ir.Value | None) -> bool:
-    """Tell whether a value is constant, quantized or not."""
+    """Return whether a value is constant, quantized or not."""
     node = None if value is None else value.producer()
     if node is not None and (node.domain, node.op_type) in ((GENERAL, "Quant"), (GENERAL, "BipolarQuant")):
         return is_constant(node.inputs[0])

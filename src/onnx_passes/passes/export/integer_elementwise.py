@@ -1,4 +1,4 @@
-"""Sums, maxima and movements of integers."""
+"""Integer sums, maxima and movements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def arithmetic(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
         return _NO_INTEGERS
     if node.op_type == "Mul":
         largest = size_of(left) * size_of(right)
-        # Zero times a negative number is a zero with a sign, which integers have not.
+        # Zero times a negative number is a negative zero, which integers do not have.
         if (left[0] < 0 and right[0] <= 0 <= right[1]) or (right[0] < 0 and left[0] <= 0 <= left[1]):
             return "a zero may get a sign"
     else:
@@ -38,7 +38,7 @@ def arithmetic(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 def cast(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Leave integers as they are, whichever floats held them: those that doubles hold round to floats as they do."""
+    """Keep the integers, regardless of the float type that held them: doubles convert to float as integers do."""
     x = node.inputs[0]
     assert x is not None
     if x.dtype not in FLOATS:
@@ -48,7 +48,7 @@ def cast(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 def relu(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Take the greater of an integer and zero."""
+    """Compute the maximum of an integer and zero."""
     x = node.inputs[0]
     assert x is not None
     integer = twins.integer(x, (_INT32,))
@@ -56,11 +56,11 @@ def relu(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 def max_pool(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Take the greatest of each window, which the operator does for eight bits alone."""
+    """Pool maxima, which the operator supports for eight bits only."""
     x = node.inputs[0]
     assert x is not None
     if len(node.outputs) > 1:
-        return "it also says where its results come from"
+        return "it also returns indices"
     if twins.bounds(x) is None:
         return _NO_INTEGERS
     integer = twins.integer(x, SMALL)
@@ -70,7 +70,7 @@ def max_pool(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 def reduce_sum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Add up in 32 bits."""
+    """Sum in 32 bits."""
     x = node.inputs[0]
     assert x is not None
     bounds, integer = twins.bounds(x), twins.integer(x, (_INT32,))
@@ -78,7 +78,7 @@ def reduce_sum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     if bounds is None or integer is None:
         return _NO_INTEGERS
     if before is None or after is None or 0 in after:
-        return "it is not known how many integers are added"
+        return "the number of summed integers is not known"
     if math.prod(before) // math.prod(after) * size_of(bounds) > min(
         largest_in(node.outputs[0].dtype), twins.target.exact
     ):
@@ -87,7 +87,7 @@ def reduce_sum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 def move(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Move integers in the type they have."""
+    """Move integers in their type."""
     x = node.inputs[0]
     assert x is not None
     if len(node.outputs) > 1:
@@ -99,11 +99,11 @@ def move(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 def resize(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Repeat integers; what lies between them is none."""
+    """Repeat integers; interpolated values would not be integers."""
     if node.attributes.get_string("mode", "nearest") != "nearest":
-        return "what lies between integers is none"
+        return "it interpolates between integers"
     if node.attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize":
-        return "it may fill up with a float"
+        return "it may extrapolate with a float"
     return move(twins, node)
 
 
@@ -115,9 +115,9 @@ def pad(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     held = np.zeros((), np.float32) if given is None else constant(given)
     number, bounds, pads = None if held is None else bounds_of(held), twins.bounds(x), _pads(node)
     if bounds is None or number is None or node.attributes.get_string("mode", "constant") != "constant":
-        return "it pads with something else than an integer"
+        return "it does not pad with an integer"
     if pads is None:
-        return "it is not known how much it pads"
+        return "its padding is not known"
     dtype = container((min(bounds[0], number[0]), max(bounds[1], number[1])))
     integer = None if dtype is None else twins.integer(x, (dtype,))
     assert dtype is not None
@@ -125,7 +125,7 @@ def pad(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 def _pads(node: ir.Node) -> np.ndarray | None:
-    """Return the padding of all axes: ONNX Runtime fails to optimize models that give it for some of them."""
+    """Return the padding of all axes: ONNX Runtime fails to optimize models that give it for some axes only."""
     pads, axes = constant(node.inputs[1]), node.inputs[3] if len(node.inputs) > 3 else None
     length, chosen = rank(node.inputs[0]), constant(axes)
     if pads is None or axes is None:
@@ -138,7 +138,7 @@ def _pads(node: ir.Node) -> np.ndarray | None:
 
 
 def concat(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Join integers in a type that holds all of them."""
+    """Concatenate integers in a type that holds all of them."""
     found = [twins.bounds(value) for value in node.inputs]
     bounds = [one for one in found if one is not None]
     if len(bounds) != len(found):
@@ -151,4 +151,4 @@ def concat(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 MOVEMENTS = ("Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze")
-"""Operators that take elements as they are from their first input, in all types."""
+"""Operators that keep elements of their first input unchanged, for all types."""

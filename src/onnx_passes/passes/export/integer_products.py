@@ -1,4 +1,4 @@
-"""Products of integers: MatMulInteger and ConvInteger where eight bits are enough."""
+"""Integer products: MatMulInteger and ConvInteger for eight bits, 32-bit products otherwise."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from onnx_passes.passes.export.integer_twins import IntegerTwins, Term
 from onnx_passes.passes.integers.containers import SMALL, bounds_of, container, is_exact_product, may_saturate
 
 _INT8, _UINT8, _INT32 = ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32
-TOO_LARGE = "its sums may be integers that floats round, so that it computes other ones, or beyond 32 bits"
+TOO_LARGE = "its sums may exceed the integers that floats hold, and then differ, or exceed 32 bits"
 NO_INTEGERS = "not all of its inputs are integers"
 
 
 def matmul(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Multiply matrices: in eight bits, or all in 32."""
+    """Multiply matrices in eight bits, or all in 32."""
     a, b = node.inputs
     assert a is not None
     assert b is not None
@@ -59,7 +59,7 @@ def _summed(matrices: np.ndarray) -> int:
 
 
 def _within(twins: IntegerTwins, weights: np.ndarray, left: Bounds) -> list[np.ndarray] | None:
-    """Part matrices so that the target adds up each part without rounding."""
+    """Split matrices so that the target sums each part without rounding; None if that is impossible."""
     axis = _summed(weights)
     for amount in range(2, weights.shape[axis] + 1):
         parts = np.array_split(weights, amount, axis=axis)
@@ -77,7 +77,7 @@ def _sliced(twins: IntegerTwins, x: ir.Value, sizes: list[int]) -> list[ir.Value
 
 
 def einsum(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Multiply along labels, all in 32 bits."""
+    """Contract along labels, all in 32 bits."""
     values = [value for value in node.inputs if value is not None]
     if any(twins.bounds(value) is None for value in values):
         return NO_INTEGERS
@@ -94,13 +94,13 @@ def _small_matmul(twins: IntegerTwins, a: tuple[ir.Value, Bounds], b: tuple[ir.V
         shifted = _shifted(twins, given, right)
         if shifted is None:
             return twins.op.MatMul(twins.cast(x, _INT32), twins.cast(w, _INT32))
-        # OpenVINO stumbles over an input that is left out before one that is given.
+        # OpenVINO fails for an omitted input before a given one.
         return twins.op.MatMulInteger(x, shifted[0], np.zeros((), np.uint8), shifted[1])
     return twins.op.MatMulInteger(x, w)
 
 
 def _shifted(twins: IntegerTwins, given: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray] | None:
-    """Return constant weights as uint8 with the zero point that makes them so."""
+    """Return constant weights as uint8 with their zero point; None if they are not constant."""
     held = constant(given)
     if held is None:
         return None
@@ -126,10 +126,10 @@ def conv(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 def convolved(
     twins: IntegerTwins, attributes: Mapping[str, object], x: tuple[ir.Value, Bounds], w: tuple[ir.Value, Bounds]
 ) -> ir.Value | str:
-    """Convolve integers of eight bits, by the parts of weights if these have more."""
+    """Convolve integers of eight bits, in parts if the weights have more."""
     (image, left), (given, right) = x, w
     small = _small(twins, image, left)
-    # The product is of weights with images, so that unsigned weights and signed images are those that saturate.
+    # ConvInteger multiplies weights with images, so that unsigned weights and signed images may saturate.
     saturates = small is not None and small[0].dtype is _INT8 and twins.target.saturates and may_saturate(right, left)
     weights = _parts(twins, given, right, (_INT8,) if saturates else (_INT8, _UINT8))
     if small is None or weights is None:
@@ -141,7 +141,7 @@ def convolved(
 
 
 def joined(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Add in 32 bits; where these are convolutions by the digits of weights, convolve by the weights."""
+    """Add in 32 bits; merge a sum of convolutions by digits of weights into one convolution."""
     terms = twins.sums.get(node)
     if not terms or twins.bounds(node.outputs[0]) is None:
         return arithmetic(twins, node)
@@ -163,20 +163,20 @@ def joined(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 def sums_of_digits(graph: ir.Graph) -> dict[ir.Node, list[Term]]:
-    """Find the sums of convolutions by the digits of weights, as they are before anything is converted."""
+    """Return the sums of convolutions by digits of weights, before anything is converted."""
     found = {node: _terms(node.outputs[0], 1) for node in graph if node.op_type == "Add" and not node.domain}
     return {node: terms for node, terms in found.items() if terms}
 
 
 def _terms(value: ir.Value | None, factor: int) -> list[Term] | None:
-    """Return the convolutions that doubles add up to a value, of one image."""
+    """Return the convolutions of one image that are added in doubles to a value; None for other values."""
     node = None if value is None or value.dtype is not ir.DataType.DOUBLE else value.producer()
     if node is None:
         return None
     if node.op_type == "Add":
         parts = [_terms(each, factor) for each in node.inputs]
         terms = [term for part in parts if part is not None for term in part]
-        return terms if None not in parts and all(_are_alike(terms[0].conv, term.conv) for term in terms) else None
+        return terms if None not in parts and all(_share_image(terms[0].conv, term.conv) for term in terms) else None
     if node.op_type == "Mul":
         held = constant(node.inputs[1])
         return None if held is None or held.size != 1 else _terms(node.inputs[0], factor * int(held.reshape(-1)[0]))
@@ -187,13 +187,13 @@ def _terms(value: ir.Value | None, factor: int) -> list[Term] | None:
     return [Term(factor, source, source.inputs[0], source.inputs[1])]
 
 
-def _are_alike(a: ir.Node, b: ir.Node) -> bool:
+def _share_image(a: ir.Node, b: ir.Node) -> bool:
     given, other = ({name: each.value for name, each in node.attributes.items()} for node in (a, b))
     return a.inputs[0] is b.inputs[0] and given == other
 
 
 def _small(twins: IntegerTwins, value: ir.Value, bounds: Bounds) -> tuple[ir.Value, np.ndarray | None] | None:
-    """Return integers in eight bits, perhaps with a zero point."""
+    """Return integers in eight bits, with a zero point if necessary; None if that is impossible."""
     found = twins.integer(value, SMALL)
     if found is not None:
         return found, None
@@ -208,13 +208,13 @@ def _small(twins: IntegerTwins, value: ir.Value, bounds: Bounds) -> tuple[ir.Val
 def _parts(
     twins: IntegerTwins, given: ir.Value, bounds: Bounds, among: tuple[ir.DataType, ...]
 ) -> list[ir.Value] | None:
-    """Return weights in one of the types, or two or three of eight bits whose sum they are."""
+    """Return weights in one of the types, or two or three 8-bit tensors with their sum; None if that is impossible."""
     found = twins.integer(given, among)
     if found is not None:
         return [found]
     held = constant(given)
     for amount in (2, 3):
-        # The parts of an integer are as alike as can be: those of 7 are 3 and 4.
+        # The parts of an integer are as equal as possible: those of 7 are 3 and 4.
         ends = bounds[0] // amount, -(-bounds[1] // amount)
         if held is not None and container(ends, (_INT8,)) is not None:
             parts = [np.floor((held + number) / amount).astype(np.int8) for number in range(amount)]

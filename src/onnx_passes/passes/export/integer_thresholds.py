@@ -1,4 +1,4 @@
-"""Thresholds on integers, in standard operators: compared, looked up in a table, or searched."""
+"""Integer thresholds in standard operators: comparisons, a table, or a search."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from onnx_passes.passes.export.thresholds import StepFunction, step_function
 from onnx_passes.passes.integers.containers import bounds_of, container
 
 _FEW = 3
-"""Up to so many thresholds are compared with one by one."""
+"""Up to this number, thresholds are compared one by one."""
 _SMALL_TABLE = 1 << 12
-"""A table for all integers may have so many bytes, or as many as the thresholds take."""
+"""Maximum size of a table of all integers in bytes, unless the thresholds take more."""
 
 
 def multi_threshold(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Count thresholds in integers; where floats come in they are compared as they are."""
+    """Count thresholds of integers; float inputs are compared as floats."""
     x = node.inputs[0]
     assert x is not None
     found = step_function(node)
@@ -40,11 +40,11 @@ def multi_threshold(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
 
 
 def before_rounding(thresholds: np.ndarray) -> np.ndarray:
-    """Return the least integers, as doubles, that reach thresholds once they are rounded to float32."""
+    """Return the least integers, as doubles, that reach the thresholds after rounding to float32."""
     given = thresholds.astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         below = np.nextafter(given, np.float32(-np.inf)).astype(np.float64)
-        # Halfway from the next float below, or at the first integer behind that, rounding goes up.
+        # From halfway after the next smaller float, or from the next integer, numbers round up.
         least = np.floor((below + given) / 2)
         least = np.where(least.astype(np.float32) >= given, least, least + 1)
     return np.where(np.isfinite(given), least, given.astype(np.float64))
@@ -58,10 +58,10 @@ def _on_floats(twins: IntegerTwins, x: ir.Value, found: StepFunction, dtype: ir.
 
 def _on_integers(twins: IntegerTwins, x: ir.Value, bounds: Bounds, found: StepFunction, dtype: ir.DataType) -> ir.Value:
     low, high = bounds
-    # What lies outside of the range is reached always, or never.
+    # Thresholds outside of the range are always or never reached.
     thresholds = np.clip(np.ceil(found.thresholds), low, high + 1).astype(np.int64)
     found = found.with_thresholds(thresholds)
-    # Thresholds lie within the range, so that differences need one bit more at most.
+    # Thresholds are within the range, so that differences need at most one more bit.
     is_exact = size_of(bounds) <= twins.target.exact or high - low >= 1 << 31
     compare = reached if is_exact else reached_by_difference
     if found.amount <= _FEW and _counts(found):
@@ -74,7 +74,7 @@ def _on_integers(twins: IntegerTwins, x: ir.Value, bounds: Bounds, found: StepFu
 
 
 def _counts(found: StepFunction) -> bool:
-    """Tell whether each threshold is a step by one."""
+    """Return whether each threshold is a step by one."""
     return bool((np.diff(found.levels, axis=-1) == 1).all()) and found.levels.ndim == 1
 
 
@@ -91,7 +91,7 @@ def _compared(
 
 
 def _tabulated(twins: IntegerTwins, x: ir.Value, bounds: Bounds, found: StepFunction, dtype: ir.DataType) -> ir.Value:
-    """Look up the level of every integer of the range."""
+    """Look up the level of every integer of the range in a table."""
     steps, (low, high) = _steps(found, dtype), bounds
     size = high - low + 1
     integers = np.arange(low, high + 1)

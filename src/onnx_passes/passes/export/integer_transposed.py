@@ -1,4 +1,4 @@
-"""Transposed convolutions of integers: no more products than there are, none of them with zeros in between."""
+"""Transposed convolutions of integers, without products with inserted zeros."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnx_passes.passes.integers.containers import bounds_of, is_exact_product
 
 @dataclass(frozen=True)
 class _Geometry:
-    """Where the pixels of a transposed convolution go, axis by axis."""
+    """The geometry of a transposed convolution, axis by axis."""
 
     sizes: list[int]
     strides: list[int]
@@ -31,7 +31,7 @@ class _Geometry:
 
     @property
     def reach(self) -> list[int]:
-        """Return how far the kernel reaches beyond its first element."""
+        """Return the extent of the kernel beyond its first element."""
         return [(size - 1) * distance for size, distance in zip(self.kernel, self.dilations, strict=True)]
 
     @property
@@ -43,14 +43,14 @@ class _Geometry:
 
 @dataclass(frozen=True)
 class _Part:
-    """Elements of a kernel along an axis that fit between one pixel and the next; a gap among them is None."""
+    """Kernel elements along an axis that fall into one stride; a gap between them is None."""
 
     elements: list[int | None]
     offset: int
 
 
 def conv_transpose(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
-    """Turn the kernel around, or take it in parts as large as a stride, whose results lie side by side."""
+    """Flip the kernel for stride one; otherwise split it into parts of one stride, and tile their results."""
     x, w = node.inputs[0], node.inputs[1]
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     assert x is not None
@@ -60,7 +60,7 @@ def conv_transpose(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
         return NO_INTEGERS
     geometry = _geometry(node, x, held.shape[2:])
     if geometry is None:
-        return "sizes are not known, or its padding is left open"
+        return "sizes are not known, or its padding depends on auto_pad or output_shape"
     if not is_exact_product(node, twins.bounds):
         return TOO_LARGE
     pads = [reach - start for reach, start in zip(geometry.reach, geometry.starts, strict=True)]
@@ -69,7 +69,7 @@ def conv_transpose(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
         turned = np.flip(held, axis=tuple(range(2, held.ndim)))
         found = _convolution(twins, node, (x, left), turned, dilations=geometry.dilations, pads=pads)
     else:
-        found = _laid_out(twins, node, (x, left), held, geometry)
+        found = _tiled_parts(twins, node, (x, left), held, geometry)
     return found if bias is None or isinstance(found, str) else with_bias(twins, found, bias, held.ndim)
 
 
@@ -108,13 +108,13 @@ def _convolution(
     return convolved(twins, {"group": group, **attributes}, x, (held, right))
 
 
-def _laid_out(
+def _tiled_parts(
     twins: IntegerTwins, node: ir.Node, x: tuple[ir.Value, Bounds], weights: np.ndarray, geometry: _Geometry
 ) -> ir.Value | str:
-    """Add up the parts of the kernel: each makes of a pixel a patch, in channels, and patches do not overlap."""
+    """Sum the parts of the kernel: each computes for a pixel a patch as channels, and patches do not overlap."""
     given = zip(geometry.kernel, geometry.strides, geometry.dilations, strict=True)
     chosen = list(product(*(list(_parts(*axis)) for axis in given)))
-    # What is cut off at the end need not be there in the first place, but patches are whole.
+    # The canvas need not contain the cropped end, but it contains whole patches.
     spread = [size * stride for size, stride in zip(geometry.sizes, geometry.strides, strict=True)]
     ends = [start + extent for start, extent in zip(geometry.starts, geometry.extents, strict=True)]
     canvas = [
@@ -128,7 +128,7 @@ def _laid_out(
         patches = _convolution(twins, node, x, pointwise)
         if isinstance(patches, str):
             return patches
-        image = _side_by_side(twins, patches, (channels, *filters.shape[2:]), geometry)
+        image = _tiled(twins, patches, (channels, *filters.shape[2:]), geometry)
         before = [part.offset for part in parts]
         after = [whole - size - part.offset for whole, size, part in zip(canvas, spread, parts, strict=True)]
         found.append(_padded(twins, image, [0, 0, *before], [0, 0, *after]))
@@ -140,7 +140,7 @@ def _laid_out(
 
 
 def _parts(size: int, stride: int, dilation: int) -> Iterator[_Part]:
-    """Part the elements of a kernel along an axis by the stride that they fall into."""
+    """Split the kernel elements along an axis by the stride that they fall into."""
     by_place = {index * dilation: index for index in range(size)}
     for first in sorted({place // stride * stride for place in by_place}):
         places = [place for place in range(first, first + stride) if place in by_place]
@@ -155,8 +155,8 @@ def _elements(weights: np.ndarray, parts: Sequence[_Part]) -> np.ndarray:
     return weights.astype(np.float32)
 
 
-def _side_by_side(twins: IntegerTwins, patches: ir.Value, shape: tuple[int, ...], geometry: _Geometry) -> ir.Value:
-    """Lay out patches of pixels, which are channels, as an image; between them stay zeros if the stride is larger."""
+def _tiled(twins: IntegerTwins, patches: ir.Value, shape: tuple[int, ...], geometry: _Geometry) -> ir.Value:
+    """Tile patches, which are channels, to an image; gaps stay zero if the stride is larger."""
     channels, *patch = shape
     axes = len(patch)
     apart = twins.op.Reshape(patches, np.array([0, *shape, *geometry.sizes], np.int64))

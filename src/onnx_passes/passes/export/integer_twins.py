@@ -1,4 +1,4 @@
-"""Integer tensors beside the floats that hold the same integers."""
+"""Integer twins of floats that hold the same integers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_passes.rewrite.editor import Editor
 
 
 class Term(NamedTuple):
-    """A convolution of an image, and what it counts in a sum."""
+    """A convolution of an image, and its factor in a sum."""
 
     factor: int
     conv: ir.Node
@@ -26,7 +26,7 @@ class Term(NamedTuple):
 
 
 class IntegerTwins(Twins):
-    """Knows which floats are cast from integers, and finds or builds the integers of a value."""
+    """Records the integers from which floats are cast, and returns or builds the integers of a value."""
 
     def __init__(
         self, editor: Editor, ranges: Mapping[ir.Value, Range], sums: Mapping[ir.Node, Sequence[Term]], target: Target
@@ -39,7 +39,7 @@ class IntegerTwins(Twins):
         self._now: dict[ir.Value, ir.Value] = {}
 
     def bounds(self, value: ir.Value | None) -> Bounds | None:
-        """Return the bounds of floats that hold integers: none of them is rounded, or beyond 32 bits."""
+        """Return the bounds of floats that hold exact integers within 32 bits; None otherwise."""
         if value is None:
             return None
         if value not in self._bounds:
@@ -47,14 +47,14 @@ class IntegerTwins(Twins):
         return self._bounds[value]
 
     def rounded_twin(self, value: ir.Value) -> tuple[ir.Value, Bounds] | None:
-        """Return integers of 32 bits and their bounds, where floats hold them but for the last digits."""
+        """Return 32-bit integers and their bounds if floats hold them up to rounding; None otherwise."""
         twin, found = self.twin(value), integers_of(value, self._ranges)
         if twin is None or found is None or size_of(found) > largest_in(ir.DataType.DOUBLE):
             return None
         return twin, found
 
     def integer(self, value: ir.Value, among: tuple[ir.DataType, ...] = ALL) -> ir.Value | None:
-        """Return the integers of a value in the first of the types that holds them."""
+        """Return the integers of a value in the first type that holds them; None if there is none."""
         bounds = self.bounds(value)
         dtype = None if bounds is None else container(bounds, among)
         if dtype is None:
@@ -70,16 +70,16 @@ class IntegerTwins(Twins):
         return value if value.dtype is dtype else self.once((value, dtype), lambda: self.op.Cast(value, to=dtype))
 
     def restored(self, twin: ir.Value, old: ir.Value) -> ir.Value:
-        """Return integers as the floats that an old value is."""
+        """Cast integers back to the float type of the original value."""
         return self.op.Cast(twin, to=old.dtype or ir.DataType.FLOAT)
 
     def replaced(self, old: ir.Value, new: ir.Value, twin: ir.Value) -> None:
-        """Note that floats are cast from integers now, and hold the same."""
+        """Record the replacement of floats by casts from integers."""
         super().replaced(old, new, twin)
         self._now[old] = new
         if old in self._ranges:
             self._ranges[new] = self._ranges[old]
 
     def now(self, value: ir.Value) -> ir.Value:
-        """Return what stands for a value of the original model."""
+        """Return the current replacement of a value of the original model."""
         return self._now.get(value, value)

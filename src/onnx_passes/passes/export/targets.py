@@ -1,4 +1,4 @@
-"""Engines that exports are made for, as data: what each takes, and what it computes without rounding."""
+"""Execution engines as data: their types, and the size of integers that they compute without rounding."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import OptionError, did_you_mean
 from onnx_passes.core.walk import all_nodes
-from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 from onnx_passes.rewrite.leftovers import Leftovers
 
-HELP = "the engine that the file is for: onnxruntime, openvino, or a YAML file that says what yours takes"
+HELP = "the engine to export for: onnxruntime, openvino, or a YAML file that describes another one"
 
 
 @dataclass(frozen=True)
 class Target:
-    """What an engine takes; without further words, all that the standard says."""
+    """The capabilities of an engine; by default all of the standard."""
 
     name: str
     exact: int = (1 << 31) - 2
-    """Integers up to this size are multiplied and added up, and compared, without rounding."""
+    """Integers up to this size are multiplied, added and compared without rounding."""
     regroups: bool = False
-    """Sums and products of floats are not rounded one by one, as they are written."""
+    """Whether sums and products of floats may be regrouped before rounding."""
     saturates: bool = True
-    """Products of uint8 with int8 are added in pairs, which are cut off at 16 bits."""
+    """Whether products of uint8 with int8 are added in pairs that saturate at 16 bits."""
     quantizers: tuple[str, ...] = ("UINT4", "INT4", "UINT8", "INT8", "UINT16", "INT16")
-    """The types to which QuantizeLinear rounds, and is not passed over."""
+    """The types to which QuantizeLinear really rounds."""
     domains: tuple[str, ...] = ()
-    """Operators of these domains are known, beside the standard ones."""
+    """Domains of known operators, in addition to the standard ones."""
 
     def takes(self, dtype: ir.DataType) -> bool:
-        """Tell whether floats can be quantized to a type."""
+        """Return whether floats can be quantized to a type."""
         return dtype.name in self.quantizers
 
 
@@ -43,15 +43,15 @@ TARGETS = {
     target.name: target
     for target in (
         Target("onnxruntime", domains=("ai.onnx.ml", "com.microsoft")),
-        # On processors it computes products, sums and comparisons of integers in single precision, and strips
-        # quantizers of 16 bits as if they did nothing.
+        # OpenVINO computes products, sums and comparisons of integers in single precision on CPUs, and removes 16-bit
+        # quantizers.
         Target("openvino", EXACT_IN_FLOAT, regroups=True, quantizers=("UINT4", "INT4", "UINT8", "INT8")),
     )
 }
 
 
 def target_of(text: str) -> Target:
-    """Find a target by name, or read it from a file."""
+    """Return a target by name, or read it from a file."""
     if text in TARGETS:
         return TARGETS[text]
     path = Path(text)
@@ -104,11 +104,11 @@ def _known_types(names: list[str], path: Path) -> tuple[str, ...]:
 
 
 def strangers(model: ir.Model, target: Target) -> Leftovers:
-    """Count the operators that a target does not know, and that the model does not explain by a function."""
+    """Count the operators that a target does not know, and that no function of the model defines."""
     found, known = Leftovers(), ("", "ai.onnx", *target.domains)
     for container in (model.graph, *model.functions.values()):
         for node in all_nodes(container):
             if node.domain not in known and node.op_identifier() not in model.functions:
-                hint = "replace it, or define it (onnx_passes.operators) so that inline-qonnx can write it out"
+                hint = "replace it, or define it (onnx_passes.operators) so that inline-qonnx can lower it"
                 found.add(f"{node.domain}.{node.op_type}", f"{target.name} does not know it: {hint}")
     return found

@@ -1,4 +1,4 @@
-"""Thresholds of both kinds of MultiThreshold, read in one way."""
+"""The step functions of both kinds of MultiThreshold."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.definition import OUR_DOMAIN
+from onnx_passes.ops.definition import OUR_DOMAIN, definition_of
 from onnx_passes.passes.qonnx.dialect import GENERAL
 
 
 @dataclass(frozen=True)
 class StepFunction:
-    """A value takes ``levels[..., k]`` where it has reached ``k`` of the thresholds.
+    """A function with the value ``levels[..., k]`` where it has reached ``k`` of the thresholds.
 
     Thresholds ascend along the last axis; the axes before broadcast against the values.
     """
@@ -31,7 +30,7 @@ class StepFunction:
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Return the shape of all axes but that of the thresholds."""
+        """Return the shape of all axes before that of the thresholds."""
         return self.thresholds.shape[:-1]
 
     def with_thresholds(self, thresholds: np.ndarray) -> StepFunction:
@@ -40,12 +39,12 @@ class StepFunction:
 
 
 def is_threshold(node: ir.Node) -> bool:
-    """Tell whether a node is a MultiThreshold of QONNX."""
+    """Return whether a node is a MultiThreshold of QONNX."""
     return (node.domain, node.op_type) == (GENERAL, "MultiThreshold")
 
 
 def step_function(node: ir.Node) -> StepFunction | str:
-    """Read the thresholds of a MultiThreshold; returns the reason if they are not constant, or levels no integers."""
+    """Return the step function of a MultiThreshold, or the reason if it is not constant, or not of integers."""
     definition, x, given = definition_of(node), node.inputs[0], constant(node.inputs[1])
     axes = rank(x)
     if definition is None or given is None or axes is None or np.isnan(given).any() or 0 in given.shape:
@@ -58,15 +57,15 @@ def step_function(node: ir.Node) -> StepFunction | str:
             return "its weights are not constant"
         found = _weighted(given, weights, bias)
     else:
-        shape = given.shape[:1] if given.shape[0] == 1 else _beside_channels(given.shape[0], attributes, axes)
+        shape = given.shape[:1] if given.shape[0] == 1 else _shape_of_channels(given.shape[0], attributes, axes)
         levels = float(attributes["out_scale"]) * np.arange(given.shape[1] + 1, dtype=np.float64) + bias
         found = StepFunction(np.sort(given, axis=-1).reshape(*shape, -1), levels)
     if (found.levels != np.rint(found.levels)).any():
-        return "its levels are no integers"
+        return "its levels are not integers"
     return StepFunction(found.thresholds, found.levels.astype(np.int64))
 
 
-def _beside_channels(channels: int, attributes: dict[str, object], axes: int) -> tuple[int, ...]:
+def _shape_of_channels(channels: int, attributes: dict[str, object], axes: int) -> tuple[int, ...]:
     layout = str(attributes["data_layout"]) or {2: "NC", 3: "NWC", 4: "NCHW"}.get(axes, "NC")
     behind = 0 if layout.endswith("C") else axes - 2
     return (channels, *(1,) * behind)

@@ -1,1 +1,1 @@
-"""Passes that compute beforehand what does not depend on the data."""
+"""Passes that fold computations that do not depend on the data."""

@@ -26,7 +26,7 @@ _TEXT = 32
 
 
 class Eligibility:
-    """Tells which nodes give the same results whenever and wherever they run."""
+    """Decides which nodes give the same results in every run and on every machine."""
 
     def __init__(self, model: ir.Model, imports: Mapping[str, int], *, dequantize: bool) -> None:
         self._functions = model.functions
@@ -35,18 +35,18 @@ class Eligibility:
         self._dequantize = dequantize
 
     def __call__(self, node: ir.Node) -> bool:
-        """Tell whether a node may be computed beforehand, if its inputs are constant."""
+        """Return whether a node may be folded if its inputs are constant."""
         return self.objection(node) is None
 
     def objection(self, node: ir.Node) -> str | None:
-        """Say why a node may not be computed beforehand, if so."""
+        """Return the reason why a node must not be folded; None if it may."""
         identifier = node.op_identifier()
         if identifier == ("", "Constant", ""):
             return "it is a constant"
         if not node.outputs or any(attribute.is_ref() for attribute in node.attributes.values()):
             return "it takes an attribute from the caller of its function"
         if any(value.type is not None and not isinstance(value.type, ir.TensorType) for value in node.outputs):
-            return "its result is no tensor"
+            return "its result is not a tensor"
         function = self._functions.get(identifier)
         if function is None:
             return self._objection_alone(node)
@@ -70,28 +70,28 @@ class Eligibility:
         if node.op_type in ("Dropout", "BatchNormalization") and node.domain == "" and self._opset < _TEST_MODE_SINCE:
             return f"it may be in training mode before opset {_TEST_MODE_SINCE}"
         if _overwrites_what_is_read(node):
-            return "ONNX Runtime overwrites its statistics in every run, and somebody reads them"
+            return "ONNX Runtime overwrites its statistics in every run, and other nodes read them"
         if node.op_type == "DequantizeLinear" and not self._dequantize:
             return "weights would grow (dequantize)"
         if node.op_type.startswith(_UNDEFINED_WITHOUT_DATA):
-            return "its result is no tensor"
+            return "its result is not a tensor"
         return None
 
 
 def _overwrites_what_is_read(node: ir.Node) -> bool:
-    """Tell whether a node updates constants that others read, or whose update is read."""
+    """Return whether a node updates constants with other consumers, or whose update is read."""
     updated = [v for i, v in enumerate(node.inputs) if is_updated(node, i) and v is not None and is_constant(v)]
     is_read = any(output.uses() or output.is_graph_output() for output in node.outputs[1:])
     return any(is_read or len(value.uses()) > 1 for value in updated)
 
 
 class Candidates:
-    """The nodes of a graph and its subgraphs that depend on constants alone, in an order to run them in.
+    """The nodes of a graph and its subgraphs that depend only on constants, in execution order.
 
-    ``bytes`` has the size of each result, or a bound for it; ``source`` the bytes of the constants that it was
-    made from. ``waiting`` are nodes that have to wait for their inputs to be constants, or for an inference of shapes,
-    before it is known how large their results are or whether they can be computed; ``huge`` and ``fed`` nodes with
-    results or inputs above the limit; ``overridable`` those that would be candidates but for inputs with a default.
+    ``bytes`` has the size of each result, or a bound for it; ``source`` the bytes of the constants from which it is
+    made. ``waiting`` are nodes whose inputs must first become constant, or whose shapes must first be inferred, before
+    the size of their results is known, or whether they can be computed; ``huge`` and ``fed`` are nodes with results or
+    inputs above the limit; ``overridable`` nodes would be candidates except for inputs with a default.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ def _width(dtype: ir.DataType | None) -> float:
 
 
 def _defaults(node: ir.Node) -> list[ir.TensorProtocol] | None:
-    """Return the defaults of inputs that a node reads, if it reads nothing else but constants."""
+    """Return the defaults of the inputs that a node reads; None if it reads anything else but constants."""
     defaults: list[ir.TensorProtocol] = []
     for value in node.inputs:
         if value is None or is_constant(value):
@@ -211,7 +211,7 @@ def _elements(value: ir.Value) -> int | None:
 
 
 def _elements_by_contents(node: ir.Node) -> int | None:
-    """Count the elements of what operators make that take a size as input."""
+    """Return the number of result elements of operators with a size as input; None if unknown."""
     arrays = [constant(value) for value in node.inputs]
     if node.domain or not arrays or node.op_type not in ("ConstantOfShape", "Expand", "Tile", "Range"):
         return None
@@ -249,7 +249,7 @@ def _divides_integers(node: ir.Node) -> bool:
 
 
 def _divides_safely(node: ir.Node) -> bool:
-    """Tell whether a division cannot end the process, as one by zero does."""
+    """Return whether an integer division cannot crash the process, as a division by zero does."""
     divisor = constant(node.inputs[1])
     if divisor is None:
         return False

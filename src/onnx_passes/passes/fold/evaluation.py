@@ -9,10 +9,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
+from onnx_passes.fragment.assembly import Assembly
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.graph.uses import is_updated
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Profile
 
 Results = dict[ir.Value, ir.TensorProtocol]
@@ -24,8 +23,8 @@ _NO_KERNEL = "no kernel"
 _MOVING = {("", "Identity", ""), ("", "ConstantOfShape", "")}
 
 
-class Evaluator:
-    """Runs nodes in one session; what fails in it is singled out, and left out if it cannot be computed at all."""
+class ConstantEvaluator:
+    """Runs nodes in one session; failing nodes are isolated, and left out if they cannot be computed."""
 
     def __init__(self, model: ir.Model, imports: Mapping[str, int], executor: Executor | None = None) -> None:
         self._model = model
@@ -34,12 +33,12 @@ class Evaluator:
         self._executor = executor or Executor(Profile(round_halves=False))
         self._without_kernel: set[Signature] = set()
 
-    def rounding(self) -> Evaluator:
-        """Return another one that rounds every result in half precision."""
-        return Evaluator(self._model, self._imports, Executor())
+    def rounding(self) -> ConstantEvaluator:
+        """Return an evaluator that rounds every result in half precision."""
+        return ConstantEvaluator(self._model, self._imports, Executor())
 
     def run(self, nodes: Sequence[ir.Node], wanted: Collection[ir.Value]) -> Results:
-        """Compute the wanted values, as far as possible; nodes come after those that they read from."""
+        """Compute the wanted values, as far as possible; nodes come after their producers."""
         results: Results = {}
         if wanted:
             pieces = range(0, len(nodes), _OUTPUTS) if len(wanted) > _OUTPUTS and not _has_half(nodes) else (0,)
@@ -49,7 +48,7 @@ class Evaluator:
     def _in_pieces(
         self, nodes: Sequence[ir.Node], cuts: list[int], wanted: Collection[ir.Value], into: Results
     ) -> None:
-        """Run consecutive pieces; each also yields what later ones read."""
+        """Run consecutive parts of the nodes; each also returns the operands of later ones."""
         pieces = [nodes[start:end] for start, end in pairwise(cuts)]
         read_later = [set[ir.Value](wanted)]
         for piece in reversed(pieces[1:]):
@@ -108,67 +107,22 @@ class Evaluator:
     def _session(
         self, nodes: Sequence[ir.Node], wanted: Sequence[ir.Value], known: Results, engine: Engine = "onnxruntime"
     ) -> Results:
-        copy = _Copy(known)
-        for node in nodes:
-            copy.add(node)
+        copies = Assembly(shapes="none")
+        for value in dict.fromkeys(value for node in nodes for value in node.inputs):
+            if value is not None and value in known:
+                copies.weight(known[value], value)
+        copies.add(nodes)
         if not wanted:
             return {}
-        outputs = {value: copy.values[value] for value in wanted}
-        graph = ir.Graph(
-            [], list(outputs.values()), nodes=copy.nodes, initializers=copy.weights, opset_imports=self._imports
-        )
-        functions = list(self._model.functions.values()) if any(node.domain for node in nodes) else []
-        ready = self._executor.prepare(
-            ir.Model(graph, ir_version=max(self._model.ir_version, 4), functions=functions), engine=engine
-        )
-        arrays = ready.run({})
-        tensors = {value: as_tensor(arrays[str(name.name)], value.dtype) for value, name in outputs.items()}
+        outputs = {value: copies.values[value] for value in wanted}
+        whole = copies.model(self._model, outputs.values(), imports=self._imports)
+        arrays = self._executor.prepare(whole, engine=engine).run({})
+        tensors = {value: as_tensor(arrays[str(made.name)], value.dtype) for value, made in outputs.items()}
         return {value: tensor for value, tensor in tensors.items() if tensor is not None}
 
 
-class _Copy:
-    """Copies of nodes with names of their own, and the constants that they read."""
-
-    def __init__(self, known: Results) -> None:
-        self.nodes: list[ir.Node] = []
-        self.weights: list[ir.Value] = []
-        self.values: dict[ir.Value, ir.Value] = {}
-        self._shared: dict[ir.Value, ir.Value] = {}
-        self._known = known
-
-    def add(self, node: ir.Node) -> None:
-        inputs = [self._read(value, own=is_updated(node, index)) for index, value in enumerate(node.inputs)]
-        made = copy_node(node, inputs)
-        self.nodes.append(made)
-        for old, new in zip(node.outputs, made.outputs, strict=True):
-            new.name = self._name() if old.name else ""
-            new.type = None if old.dtype is None else ir.TensorType(old.dtype)
-            self.values[old] = new
-
-    def _read(self, value: ir.Value | None, *, own: bool) -> ir.Value | None:
-        """Return what stands for an input; a constant that is written to is read by one node alone."""
-        if value is None or value in self.values:
-            return None if value is None else self.values[value]
-        if own:
-            return self._weight(value)
-        if value not in self._shared:
-            self._shared[value] = self._weight(value)
-        return self._shared[value]
-
-    def _weight(self, value: ir.Value) -> ir.Value:
-        tensor = self._known.get(value) or constant_tensor(value)
-        assert tensor is not None
-        made = ir.Value(name=self._name(), type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
-        made.const_value = tensor
-        self.weights.append(made)
-        return made
-
-    def _name(self) -> str:
-        return f"v{len(self.values) + len(self.weights)}"
-
-
 def as_tensor(array: np.ndarray, dtype: ir.DataType | None) -> ir.TensorProtocol | None:
-    """Wrap a result; nothing if its type is not the one that the value has."""
+    """Return a result as a tensor; None if it has another type than the value."""
     if array.dtype.kind in "OSU":
         texts = [text if isinstance(text, bytes) else str(text).encode() for text in array.ravel().tolist()]
         return ir.StringTensor(texts, shape=ir.Shape(array.shape))
@@ -182,11 +136,11 @@ def as_tensor(array: np.ndarray, dtype: ir.DataType | None) -> ir.TensorProtocol
     return ir.Tensor(array, found) if dtype is None or dtype == found else None
 
 
-def inexact_values(evaluator: Evaluator, nodes: Sequence[ir.Node]) -> set[ir.Value]:
-    """Find results that depend on where half precision is rounded.
+def inexact_values(evaluator: ConstantEvaluator, nodes: Sequence[ir.Node]) -> set[ir.Value]:
+    """Return the results that depend on the rounding of half precision.
 
-    They are such halves themselves, and what is computed of them in other types where it is something else if every
-    result is rounded, as ONNX says: neither of the two may be stored for the other.
+    These are results in half precision, and later results of other types that differ if every intermediate result is
+    rounded, as ONNX specifies: neither of the two may be stored for the other.
     """
     inexact = inexact_halves(evaluator, nodes)
     reached = set(inexact)
@@ -203,7 +157,7 @@ def inexact_values(evaluator: Evaluator, nodes: Sequence[ir.Node]) -> set[ir.Val
     return inexact
 
 
-def inexact_halves(evaluator: Evaluator, nodes: Sequence[ir.Node]) -> set[ir.Value]:
+def inexact_halves(evaluator: ConstantEvaluator, nodes: Sequence[ir.Node]) -> set[ir.Value]:
     """Find results in half precision that ONNX Runtime keeps in higher precision until the next node has read them.
 
     It computes most operators on ``float16`` in ``float32``, and rounds only where a value leaves such a chain. A
@@ -232,7 +186,7 @@ def inexact_halves(evaluator: Evaluator, nodes: Sequence[ir.Node]) -> set[ir.Val
 
 
 def _computed_halves(nodes: Sequence[ir.Node]) -> list[ir.Value]:
-    """List results in half precision, but for those that only moved constants around."""
+    """Return the results in half precision, except for moved constants."""
     computed: dict[ir.Value, None] = {}
     for node in nodes:
         moves = traits_of(node).kind == "movement" or node.op_identifier() in _MOVING

@@ -1,4 +1,4 @@
-"""Compute beforehand whatever depends on constants alone."""
+"""Fold computations on constants."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.edits import is_dead
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.fold.candidates import Candidates, Eligibility, bytes_of
-from onnx_passes.passes.fold.evaluation import Evaluator, Results, inexact_values
+from onnx_passes.passes.fold.evaluation import ConstantEvaluator, Results, inexact_values
 from onnx_passes.passes.fold.fold_if import inline_branches
 from onnx_passes.passes.fold.fold_shapes import fold_shapes
 from onnx_passes.passes.fold.limits import Limits, Refusals, Selection
@@ -33,15 +33,15 @@ _INFERENCE = ShapeInference(check_type=False, strict_mode=False, gaps_only=False
 @passes.verify.equality
 @passes.register(tags=("fold", "constants"))
 class FoldConstants(Transformation):
-    """Fold what depends on constants alone into its value, computed in ONNX Runtime as the model would.
+    """Fold nodes that depend only on constants into their values, computed in ONNX Runtime as the model would.
 
     Rewrites: ``c = Mul (a, b); y = Add (x, c)`` → ``y = Add (x, c)`` with initializer ``c``, if ``a`` and ``b`` are
-              constant; all that ``fold-shapes`` and ``fold-if`` do; also in the bodies of If, Loop and Scan.
+              constant; the rewrites of ``fold-shapes`` and ``fold-if``; also in the bodies of If, Loop and Scan.
               Operators of other domains are computed by their function.
-    Refuses:  initializers that a caller may override; random operators, sequences, loops;
-              DequantizeLinear unless ``dequantize``; function bodies unless ``functions``; half-precision results
-              that ONNX Runtime does not round; results larger than 1 MiB, unless they have at most 64 MiB and four
-              times the size of what they are computed from; what exceeds ``max-input`` and ``max-growth``.
+    Refuses:  initializers that a caller may override; random operators, sequences, loops; DequantizeLinear unless
+              ``dequantize``; function bodies unless ``functions``; half-precision results that ONNX Runtime does not
+              round; results larger than 1 MiB, unless they have at most 64 MiB and four times the size of the constants
+              from which they are computed; results above ``max-input`` and ``max-growth``.
     Exactness: bit-exact.
     """
 
@@ -68,7 +68,7 @@ class FoldConstants(Transformation):
         return PassResult(model, modified=inferred or any(editor.applied for editor in editors))
 
     def _fold(self, model: ir.Model, context: Context, editors: Sequence[Editor]) -> bool:
-        """Fold round by round; tells whether an inference on the way changed anything."""
+        """Fold in rounds; return whether shape inference in between changed anything."""
         modified = inferred = False
         added = cast(MutableMapping[str, int], model.meta)
         room = self.max_growth - added.get(_ADDED, 0)
@@ -124,7 +124,7 @@ class _Round:
         return self.room
 
     def tell(self, context: Context) -> None:
-        """Say what was left alone, and why."""
+        """Note the nodes that were not folded, with reasons."""
         for note in self.refused.notes():
             context.note(note)
         for reason, nodes in self.refused.items():
@@ -146,7 +146,7 @@ class _Round:
             inferred=self.inferred,
         )
         self.waiting = bool(candidates.waiting)
-        evaluator = Evaluator(self.editor.scope.model, self.editor.scope.container.opset_imports)
+        evaluator = ConstantEvaluator(self.editor.scope.model, self.editor.scope.container.opset_imports)
         inexact = inexact_values(evaluator, candidates.nodes)
         named = self.editor.scope.keep
         selection = Selection(candidates, limits, inexact, named, self.room)
@@ -177,6 +177,6 @@ class _Round:
 
 
 def _may_know_more(graph: ir.Graph, *, changed: bool) -> bool:
-    """Tell whether an inference may help: something asks for a shape, and not all is known."""
+    """Return whether shape inference may help: a node needs a shape, and not all are known."""
     asks = any(node.op_type in ("Shape", "Size") and node.domain == "" for node in all_nodes(graph))
     return asks and (changed or has_gaps(graph))

@@ -1,4 +1,4 @@
-"""Take the only branch of an If that a model can take."""
+"""Inline the only possible branch of an If."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class FoldIf(EditorPass):
     preserves = ("checker", "shape-inference", "topological-sort", "unique-names")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the graph and all its subgraphs."""
+        """Fold in the graph and all its subgraphs."""
         inline_branches(editor)
 
 
 def inline_branches(editor: Editor) -> bool:
-    """Inline every If of which one branch is left, also those inside of what was inlined; tells whether any was."""
+    """Inline every If with one possible branch, including those inside inlined branches; return whether any was."""
     before = editor.applied
     decided: list[ir.Node] = []
     for node in all_nodes(editor.graph):
@@ -112,7 +112,7 @@ class _Inlining:
         remove_if_dead([node], keep=self.kept)
 
     def _make_names_unique(self, branch: ir.Graph) -> None:
-        """Rename what is also defined elsewhere: branches may use the same names as each other."""
+        """Rename values that are also defined elsewhere, as branches may use the same names."""
         renamed: dict[str, str] = {}
         for value in annotations.values(branch):
             if value.name and self.values[value.name] > 1:
@@ -130,7 +130,7 @@ class _Inlining:
             self.editor.scope.forget_references()
 
     def _take_over(self, node: ir.Node, results: list[ir.Value], moved: set[ir.Value]) -> None:
-        """Let the results of the branch take the place, and where they can the names, of those of the If."""
+        """Replace the results of the If by those of the branch, keeping the names where possible."""
         named: set[ir.Value] = set()
         for old, new in zip(node.outputs, results, strict=False):
             if new in moved and new not in named and new.producer() is not None:

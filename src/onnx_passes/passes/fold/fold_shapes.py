@@ -1,4 +1,4 @@
-"""Make shapes constant as far as they are known before the model runs."""
+"""Make shapes constant that are known before the model runs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fold_shapes(editor: Editor, *, nonempty: bool) -> None:
 
 
 def _share_sizes(editor: Editor, vectors: Vectors) -> None:
-    """Let sizes that are known to be equal, though not by number, be computed once."""
+    """Compute sizes once that are known to be equal, although not as numbers."""
     first: dict[tuple[Vector, ir.DataType | None], ir.Node] = {}
     for node in list(editor.graph):
         value = node.outputs[0] if len(node.outputs) == 1 else None
@@ -81,7 +81,7 @@ def _share_sizes(editor: Editor, vectors: Vectors) -> None:
 
 
 def _are_alike(before: ir.Node, node: ir.Node) -> bool:
-    """Tell whether a node is as another one: that is for eliminate-common-subexpression to see."""
+    """Return whether a node equals another one, which is left to eliminate-common-subexpression."""
     return before.op_identifier() == node.op_identifier() and before.inputs == node.inputs
 
 
@@ -97,7 +97,7 @@ def _known(nodes: Sequence[ir.Node], vectors: Vectors, editor: Editor) -> dict[i
             known[node] = arrays
         else:
             unknown = next(value for value in read if value not in arrays)
-            editor.refuse(_KNOWN, "it depends on dimensions that are no numbers", node, at=unknown)
+            editor.refuse(_KNOWN, "it depends on dynamic dimensions", node, at=unknown)
     return known
 
 
@@ -110,7 +110,7 @@ def _simplify_target(node: ir.Node, vectors: Vectors, editor: Editor, *, nonempt
         _expand_target(node, vectors) if node.op_type == "Expand" else _reshape_target(node, vectors, nonempty=nonempty)
     )
     if target is None:
-        editor.refuse(_TARGET, "no constant stands for the dimensions that it is given", node, at=source)
+        editor.refuse(_TARGET, "its target cannot be expressed as a constant", node, at=source)
         return
     with editor.rewrite(_TARGET, node) as r:
         shape = r.op.initializer(np.array(target, np.int64), name=f"{node.outputs[0].name}/shape")
@@ -121,7 +121,7 @@ def _simplify_target(node: ir.Node, vectors: Vectors, editor: Editor, *, nonempt
 
 
 def _expand_target(node: ir.Node, vectors: Vectors) -> list[int] | None:
-    """Let an Expand leave those dimensions alone that are as large as they should be."""
+    """Return a target of Expand that keeps dimensions of the required size; None if unknown."""
     dims, target = vectors.shape(node.inputs[0]), vectors.get(node.inputs[1])
     if dims is None or target is None:
         return None
@@ -137,7 +137,7 @@ def _expand_target(node: ir.Node, vectors: Vectors) -> list[int] | None:
 
 
 def _reshape_target(node: ir.Node, vectors: Vectors, *, nonempty: bool) -> list[int] | None:
-    """Let a Reshape copy the dimensions that stay where they are, and infer one."""
+    """Return a target of Reshape that copies kept dimensions, and infers one; None if impossible."""
     wanted = _wanted_dimensions(node, vectors)
     if wanted is None:
         return None
@@ -158,13 +158,13 @@ def _reshape_target(node: ir.Node, vectors: Vectors, *, nonempty: bool) -> list[
 
 
 def _may_infer(target: Sequence[int | None], *, nonempty: bool) -> bool:
-    """Tell whether the dimension without a number follows from the others: not if one of them is 0."""
+    """Return whether the unknown dimension follows from the others, none of which may be 0."""
     least = _COPY if nonempty else 1
     return all(element is None or element >= least for element in target)
 
 
 def _wanted_dimensions(node: ir.Node, vectors: Vectors) -> list[Element] | None:
-    """Combine what is known of the shape that is asked for and of the one that results."""
+    """Combine the known dimensions of the target and of the result."""
     asked, dims = vectors.get(node.inputs[1]), vectors.shape(node.outputs[0])
     if asked is None:
         return None if dims is None else list(dims)

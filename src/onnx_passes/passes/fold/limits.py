@@ -31,7 +31,7 @@ class Limits:
         return max(self.size or 0, _NEVER)
 
     def allow(self, size: int, source: int) -> bool:
-        """Tell whether a result may be stored that was made from constants of a given size."""
+        """Return whether a result may be stored that was computed from constants of a given size."""
         if self.size is not None:
             return size <= self.size
         return size <= _ALWAYS or size <= min(_NEVER, _GROWTH * source)
@@ -45,14 +45,14 @@ _OVERRIDABLE = "on defaults of inputs, constant only after remove-initializers-f
 
 
 class Refusals(dict[str, dict[ir.Node, int]]):
-    """Nodes that were left alone, with the bytes that they would have needed, by the reason; it names the option."""
+    """Nodes that a limit excludes, with the bytes that they would need, by the reason, which names the option."""
 
     def has(self, node: ir.Node) -> bool:
-        """Tell whether a node was left alone by a limit."""
+        """Return whether a limit excludes a node."""
         return any(node in nodes for nodes in self.values())
 
     def notes(self) -> list[str]:
-        """Say what was left alone."""
+        """Describe the excluded nodes."""
         return [
             f"left {count(nodes, 'node')} {why}: the largest is {name_of(worst)} with {_bytes(nodes[worst])}"
             for why, nodes in self.items()
@@ -61,9 +61,9 @@ class Refusals(dict[str, dict[ir.Node, int]]):
 
 
 class Selection:
-    """The results to store: those that something reads which is not computed beforehand itself.
+    """The results to store: results with consumers that are not folded themselves.
 
-    ``added`` has the bytes that storing the results of a node adds to the model.
+    ``added`` has the bytes by which storing the results of a node enlarges the model.
     """
 
     def __init__(

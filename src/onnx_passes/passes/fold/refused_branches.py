@@ -1,4 +1,4 @@
-"""Branches that a model never gets past: an operator behind the If refuses the rank of what they return."""
+"""Impossible branches: an operator after the If refuses the rank of their results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def remaining_branch(node: ir.Node, branches: Sequence[ir.Graph]) -> ir.Graph | 
 
 
 def _is_refused(node: ir.Node, known: _Knowledge) -> bool:
-    """Tell whether an operator refuses what follows for it; one that is far away is not found."""
+    """Return whether an operator refuses the values that follow from a branch; distant ones are not found."""
     waiting = deque(_readers(node.outputs, node))
     for _ in range(_STEPS):
         if not waiting:
@@ -45,7 +45,7 @@ def _is_refused(node: ir.Node, known: _Knowledge) -> bool:
 
 
 def _readers(values: Iterable[ir.Value], node: ir.Node) -> list[ir.Node]:
-    """List who reads values and runs whenever the If does."""
+    """Return the consumers that post-dominate the If."""
     return [user for value in values for user, _ in value.uses() if user.graph is node.graph]
 
 
@@ -59,7 +59,7 @@ class _Knowledge:
         self.returned = tuple(self._ranks.get(value) for value in node.outputs)
 
     def _assume(self, node: ir.Node, branch: ir.Graph) -> list[ir.Value]:
-        """Take a branch for granted; returns the results of the If that something new is known of."""
+        """Assume a branch; return the results of the If with new facts."""
         for inner in branch:
             self.learn(inner)
         learnt: list[ir.Value] = []
@@ -71,7 +71,7 @@ class _Knowledge:
         return learnt
 
     def is_refused_by(self, node: ir.Node) -> bool:
-        """Tell whether a node that counts does not take the rank of an input."""
+        """Return whether an affected node refuses the rank of an input."""
         if node.domain != "" or not any(value.uses() or value.is_graph_output() for value in node.outputs):
             return False
         found = [None if value is None else self._ranks.get(value) for value in node.inputs]
@@ -80,7 +80,7 @@ class _Knowledge:
         return any(found[index] not in (None, 3) for index in _RECURRENT.get(node.op_type, ()) if index < len(found))
 
     def learn(self, node: ir.Node) -> list[ir.Value]:
-        """Work out what follows for a node; returns the results that something new is known of."""
+        """Derive facts about a node; return the results with new facts."""
         if node.domain != "" or not node.inputs:
             return []
         if node.op_type == "If":

@@ -1,4 +1,4 @@
-"""What is known of small integer tensors, element by element, through the operators that make up shapes."""
+"""Facts about small integer tensors, element by element, through the operators that compute shapes."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class Vectors(Forward["Vector | None"]):
         return Vector(tuple(int(element) for element in array.ravel().tolist()), is_scalar=array.ndim == 0)
 
     def join(self, a: Vector | None, b: Vector | None) -> Vector | None:
-        """Know what is the same in both."""
+        """Return the vector if both are equal; None otherwise."""
         return a if a == b else None
 
     def transfer(self, node: ir.Node) -> list[Vector | None]:
-        """Let the operator say what it makes of what is known."""
+        """Apply the rule of the operator to known vectors."""
         rule = VECTORS.get(node)
         if rule is None:
             return []
@@ -69,7 +69,7 @@ class Vectors(Forward["Vector | None"]):
         ]
 
     def get(self, value: ir.Value | None) -> Vector | None:
-        """Return what is known of the elements of a value."""
+        """Return the known elements of a value; None if it has no vector."""
         return None if value is None else self.of(value)
 
     def array(self, value: ir.Value) -> np.ndarray | None:
@@ -100,7 +100,7 @@ class Vectors(Forward["Vector | None"]):
 
 
 def _fits(vector: Vector, output: ir.Value) -> bool:
-    """Tell whether a value may hold such elements: numbers that wrap around are not followed."""
+    """Return whether a value can hold the elements: numbers that wrap around are not followed."""
     dtype = output.dtype
     if dtype is None or dtype not in TRACKED:
         return False

@@ -1,1 +1,1 @@
-"""Passes that put one operator in the place of several."""
+"""Passes that fuse several operators into one."""

@@ -1,4 +1,4 @@
-"""Laws of activations: the operator for what it is made of, however that is grouped."""
+"""Laws of activations: fuse their definitions, in any grouping, into one operator."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 
 
 def is_short(value: ir.Value) -> bool:
-    """Tell whether a value is of single or half precision."""
+    """Return whether a value is of single or half precision."""
     return value.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 
 
 def is_single(value: ir.Value) -> bool:
-    """Tell whether a value is of single precision."""
+    """Return whether a value is of single precision."""
     return value.dtype is ir.DataType.FLOAT
 
 
 def is_about(value: ir.Value | None, expected: float, x: ir.Value) -> bool:
-    """Tell whether a constant, if the match has it, is a number."""
+    """Return whether a constant equals ``expected``; true if the match lacks it."""
     return value is None or is_number(value, expected, x)
 
 
 def is_finite(value: ir.Value, x: ir.Value) -> bool:
-    """Tell whether a value is a constant number, finite in single precision."""
+    """Return whether a value is a constant number, finite in single precision."""
     found = number(value, x)
     return found is not None and bool(np.isfinite(np.float32(found)))
 
 
 def is_clipped(low: ir.Value, high: ir.Value, x: ir.Value) -> bool:
-    """Tell whether bounds are zero and a finite number above."""
+    """Return whether the bounds are zero and a finite positive number."""
     top = number(high, x)
     return top is not None and 0 < top < math.inf and number(low, x) == 0
 
 
 def ratio(above: float | ir.Value, below: ir.Value, x: ir.Value) -> float:
-    """Divide two constant numbers."""
+    """Return the quotient of two constant numbers."""
     top, bottom = number(above, x) if isinstance(above, ir.Value) else above, number(below, x)
     assert top is not None
     assert bottom is not None
@@ -52,7 +52,7 @@ def ratio(above: float | ir.Value, below: ir.Value, x: ir.Value) -> float:
 
 
 def is_near(found: float, expected: float) -> bool:
-    """Tell whether an attribute is a number, as closely as single precision can say."""
+    """Return whether an attribute equals a number up to single precision."""
     return math.isclose(found, expected, rel_tol=1e-5)
 
 
@@ -118,7 +118,7 @@ _SAMPLE_PRODUCTS = (
 
 
 def gelu_samples(*versions: int) -> tuple[str, ...]:
-    """Write models that compute Gelu in all orders."""
+    """Build models that compute Gelu with the factors in all orders."""
     numbers = ", ".join(f"float {name} = {{{value}}}" for name, value in GELU_NUMBERS.items())
     return tuple(
         f"""<ir_version: 9, opset_import: ["" : {version}]> g (float[{shape}] x) => (float[{shape}] y)
@@ -131,7 +131,7 @@ def gelu_samples(*versions: int) -> tuple[str, ...]:
 
 
 def _plus(a: str, b: str) -> str:
-    """Write a sum as Add or, like ONNX in its definition of Gelu, as Sum."""
+    """Write a sum as Add or, as in the function body of Gelu in ONNX, as Sum."""
     return f"({a} + {b} | Sum({a}, {b}))"
 
 
@@ -154,7 +154,7 @@ _SWISH_SAMPLES = tuple(
 
 
 def gelu_laws(written: Mapping[str, str], *when: When) -> Sequence[Law]:
-    """Write the laws of Gelu, by its definition with ``Erf`` or ``Tanh``, whatever the order of the factors."""
+    """Build the laws of Gelu, defined by ``Erf`` or ``Tanh``, for all orders of the factors."""
     return tuple(
         _law(
             f"{grouping.format(_GATES[kind])} → {gelu}",
@@ -174,13 +174,13 @@ def gelu_laws(written: Mapping[str, str], *when: When) -> Sequence[Law]:
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseGelu(LawPass):
-    """Fuse the definition of Gelu, exact or approximated, into one node.
+    """Fuse the definition of Gelu, exact or approximate, into one node.
 
     Rewrites: ``0.5 * x * (1 + Erf(x / √2))`` → ``Gelu(x)``;
-              ``0.5 * x * (1 + Tanh(√(2/π) * (x + 0.044715 * x³)))`` → ``Gelu<approximate="tanh">(x)``; the factors of
-              the product may come in any order.
-    Refuses:  opsets below 20; other numbers; other types than single and half precision; a value inside that is used
-              elsewhere.
+              ``0.5 * x * (1 + Tanh(√(2/π) * (x + 0.044715 * x³)))`` → ``Gelu<approximate="tanh">(x)``; with the factors
+              of the product in any order.
+    Refuses:  opsets below 20; other numbers; other types than single and half precision; an intermediate value that is
+              used elsewhere.
     Exactness: rounding; a product that overflows before it is halved may be finite.
     """
 
@@ -197,8 +197,8 @@ class FuseHardsigmoid(LawPass):
     """Fuse a clipped line into HardSigmoid.
 
     Rewrites: ``Clip(x + b, 0, t) / t`` → ``HardSigmoid<alpha=1/t, beta=b/t>(x)``, also with ``* (1/t)``.
-    Refuses:  numbers that are not constant; ``t <= 0``; other types than single and half precision; a value inside
-              that is used elsewhere.
+    Refuses:  numbers that are not constant; ``t <= 0``; other types than single and half precision; an intermediate
+              value that is used elsewhere.
     Exactness: rounding; NaN may become a number.
     """
 
@@ -217,8 +217,8 @@ class FuseHardswish(LawPass):
 
     Rewrites: ``x * HardSigmoid<alpha=1/6, beta=0.5>(x)`` → ``HardSwish(x)``; ``x * Clip(x + 3, 0, 6) / 6`` likewise,
               in any order, and with ``* (1/6)``.
-    Refuses:  opsets below 14; other numbers; other types than single and half precision; a value inside that is used
-              elsewhere.
+    Refuses:  opsets below 14; other numbers; other types than single and half precision; an intermediate value that is
+              used elsewhere.
     Exactness: rounding; NaN may become a number, and a product that overflows before the division a finite one.
     """
 
@@ -244,8 +244,8 @@ class FuseMish(LawPass):
     """Fuse a product with the hyperbolic tangent of a softplus into Mish.
 
     Rewrites: ``x * Tanh(Softplus(x))`` → ``Mish(x)``, also where the softplus is ``Log(Exp(x) + 1)``.
-    Refuses:  other numbers; opsets below 18; other types than single and half precision; a value inside that is used
-              elsewhere.
+    Refuses:  other numbers; opsets below 18; other types than single and half precision; an intermediate value that is
+              used elsewhere.
     Exactness: rounding.
     """
 
@@ -267,10 +267,10 @@ class FuseMish(LawPass):
 class FuseSilu(LawPass):
     """Fuse the product of a value with its sigmoid into Swish.
 
-    No member of ``fuse``, nor of ``simplify``: ONNX Runtime is twice as fast with the product, which it recognises.
+    Not a member of ``fuse`` or ``simplify``: ONNX Runtime recognises the product and computes it twice as fast.
 
     Rewrites: ``x * Sigmoid(x)`` → ``Swish(x)``; ``x * Sigmoid(c * x)`` → ``Swish<alpha=c>(x)``.
-    Refuses:  opsets below 24; a factor that is not a constant number; types that are no floats; a sigmoid that is used
+    Refuses:  opsets below 24; a factor that is not a constant number; types other than floats; a sigmoid that is used
               elsewhere.
     Exactness: rounding.
     """
@@ -295,7 +295,7 @@ class FuseSoftplus(LawPass):
     """Fuse the logarithm of one plus an exponential into Softplus.
 
     Rewrites: ``Log(Exp(x) + 1)`` → ``Softplus(x)``.
-    Refuses:  other numbers; other types than single and half precision; a value inside that is used elsewhere.
+    Refuses:  other numbers; other types than single and half precision; an intermediate value that is used elsewhere.
     Exactness: rounding; where the exponential overflows, the result becomes finite.
     """
 

@@ -1,4 +1,4 @@
-"""Laws of layers with constant weights: what is added, multiplied or normalized around them changes the weights."""
+"""Laws of layers with constant weights: fold sums, products and normalization around them into the weights."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import finite_constant
 from onnx_passes.graph.idioms import halves_gelu
 from onnx_passes.graph.shapes import is_common_float
+from onnx_passes.ops.normalization import Normalization
 from onnx_passes.passes.fuse.layers import Layer, is_unpadded, per_input_channel
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
@@ -34,7 +35,7 @@ def _normalized(op: Builder, node: ir.Node, normalization: ir.Node) -> Rewritten
 
 
 def unusual(node: ir.Node) -> Refusal | None:
-    """Say why a batch normalization is not one factor and one shift for each channel."""
+    """Return the reason why a batch normalization is not one factor and one shift per channel; None if it is."""
     if node.attributes.get_int("training_mode", 0):
         return no("the normalization is in training mode", at=node)
     if not node.attributes.get_int("spatial", 1):
@@ -43,7 +44,7 @@ def unusual(node: ir.Node) -> Refusal | None:
 
 
 def normalization_of(node: ir.Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
-    """Read a batch normalization as one factor and one shift for each channel, in double precision."""
+    """Return a batch normalization as one factor and one shift per channel, in double precision."""
     refusal = unusual(node)
     if refusal is not None:
         return refusal
@@ -53,11 +54,10 @@ def normalization_of(node: ir.Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
         if array is None:
             return no("a parameter of the normalization is not constant and finite", at=value)
         found.append(array)
-    scale, shift, mean, variance = found
-    epsilon = node.attributes.get_float("epsilon", 1e-5)
-    with np.errstate(all="ignore"):
-        factors = scale / np.sqrt(variance + epsilon)
-        shifts = shift - mean * factors
+    normal = Normalization.of(node, found)
+    if isinstance(normal, str):
+        return no(normal, at=node.inputs[4])
+    factors, shifts = normal.factor.near, normal.offset.near
     if not (np.isfinite(factors).all() and np.isfinite(shifts).all()):
         return no("the variance is not positive", at=node.inputs[4])
     return factors, shifts
@@ -66,20 +66,20 @@ def normalization_of(node: ir.Node) -> tuple[np.ndarray, np.ndarray] | Refusal:
 def _shifted(op: Builder, node: ir.Node, c: ir.Value, sign: int) -> Rewritten:
     array = finite_constant(c)
     if array is None:
-        return no("what is added is not constant and finite", at=c)
+        return no("the summand is not constant and finite", at=c)
     layer = Layer.of(node)
     if isinstance(layer, Refusal):
         return layer
     shift = layer.spread(array)
     if shift is None:
-        return no("what is added is not one number for each channel", at=c)
+        return no("the summand is not one number for each channel", at=c)
     return layer.shifted(op, sign * shift)
 
 
 def _shifted_by_input(op: Builder, node: ir.Node, image: ir.Value, each: ir.Value) -> Rewritten:
     array = finite_constant(each)
     if array is None:
-        return no("what is added is not constant and finite", at=each)
+        return no("the summand is not constant and finite", at=each)
     layer = Layer.of(node)
     if isinstance(layer, Refusal):
         return layer
@@ -87,7 +87,7 @@ def _shifted_by_input(op: Builder, node: ir.Node, image: ir.Value, each: ir.Valu
         return no("the convolution is padded", at=layer.node)
     shift = per_input_channel(layer, image, array)
     if shift is None:
-        return no("what is added is not one number for each channel of the input", at=each)
+        return no("the summand is not one number for each channel of the input", at=each)
     weights = layer.weights()
     if isinstance(weights, Refusal):
         return weights
@@ -176,12 +176,12 @@ class FuseBatchnorm(LawPass):
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseBias(LawPass):
-    """Fold a constant that is added after a layer, or before a convolution, into the bias of the layer.
+    """Fold a constant that is added after a layer, or before a convolution, into the bias.
 
     Rewrites: ``Conv(x, w, b) ± c`` → ``Conv(x, w, b ± c)``, also for ``ConvTranspose`` and ``Gemm``;
               ``Conv(x + c, w, b)`` → ``Conv(x, w, b')``.
-    Refuses:  what is not constant and finite; a constant that is not one number, or one for each channel; a layer
-              whose result is used elsewhere; before a convolution also padding, whose zeros would get the constant.
+    Refuses:  summands that are not constant and finite, or not one number or one for each channel; a layer whose result
+              is used elsewhere; before a convolution also padding, which would not get the constant.
     Exactness: rounding; computed in double precision and rounded once.
     """
 
@@ -201,10 +201,10 @@ class FuseScale(LawPass):
 
     Rewrites: ``Conv(x, w, b) * c`` → ``Conv(x, w * c, b * c)``, with ``/`` too, also for ``ConvTranspose``, ``Gemm``
               and ``MatMul``; ``Conv(x * c, w, b)`` → ``Conv(x, w * c, b)``.
-    Refuses:  what is not constant and finite, or would not be after folding; a factor that is not one number, or one
-              for each channel; weights that are used elsewhere, unless they are small; a layer whose result is; the
-              half of a Gelu that is written out, by which it is recognised.
-    Exactness: rounding; computed in double precision and rounded once. What overflows before the factor may be
+    Refuses:  factors that are not constant and finite, or not one number or one for each channel; weights that would
+              not be finite; weights that are used elsewhere, unless they are small; a layer whose result is used
+              elsewhere; the half of a decomposed Gelu, which is recognised by it.
+    Exactness: rounding; computed in double precision and rounded once. A result that overflows before the factor may be
               finite after it.
     """
 

@@ -1,4 +1,4 @@
-"""Linear layers, whose results can be scaled and shifted by changing the weights."""
+"""Linear layers, whose results are scaled and shifted by changing the weights."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 @dataclass(frozen=True)
 class Layer:
-    """A node with weights of known ``shape``; ``axis`` of its result counts ``channels``, ``bias`` is one number each.
+    """A node with weights of known ``shape``; ``axis`` of its result counts ``channels``.
 
-    Numbers are in double precision, so that however much is folded in, the weights are rounded once.
+    ``bias`` has one number per channel. Numbers are in double precision, so that the weights are rounded only once.
     """
 
     node: ir.Node
@@ -33,7 +33,7 @@ class Layer:
 
     @staticmethod
     def of(node: ir.Node) -> Layer | Refusal:
-        """Read a node as a layer."""
+        """Return a node as a layer, or the reason why it is none."""
         weights, tensor = node.inputs[1], constant_tensor(node.inputs[1])
         shape = static_shape(weights) if tensor is None else tuple(tensor.shape.numpy())
         dtype = (None if weights is None else weights.dtype) if tensor is None else tensor.dtype
@@ -50,17 +50,17 @@ class Layer:
             case _:
                 known = rank(node.outputs[0])
                 if known is None or dims != 2:
-                    return no("the product is of unknown rank, or its weights are no matrix", at=weights)
+                    return no("the product is of unknown rank, or its weights are not a matrix", at=weights)
                 channels, axis, dims = shape[1], known - 1, known
         bias = _bias_of(node, channels)
         return bias if isinstance(bias, Refusal) else Layer(node, dtype, shape, bias, channels, dims, axis)
 
     def spread(self, array: np.ndarray) -> np.ndarray | None:
-        """Read a constant that meets the result as one number for each channel, if it is that."""
+        """Return a constant operand of the result as one number per channel; None if it varies otherwise."""
         return per_channel(array, self.rank, self.axis, self.channels)
 
     def weights(self) -> np.ndarray | Refusal:
-        """Return the weights, which must be constant to be changed."""
+        """Return the weights, which must be constant and not used elsewhere."""
         value = self.node.inputs[1]
         array = finite_constant(value)
         if value is None or array is None:
@@ -70,7 +70,7 @@ class Layer:
         return no("the weights are used elsewhere, too", at=value) if grows(value) else array
 
     def scaled(self, weights: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Return the weights whose results are those of this layer times a factor for each channel."""
+        """Return the weights that scale the result by a factor per channel."""
         with np.errstate(all="ignore"):
             match self.node.op_type:
                 case "Conv":
@@ -87,7 +87,7 @@ class Layer:
                     return weights * factors
 
     def affine(self, op: Builder, factors: np.ndarray, shift: np.ndarray | None = None) -> Rewritten:
-        """Build ``factors * layer + shift`` as one node, or refuse; a MatMul that gets a bias becomes a Gemm."""
+        """Build ``factors * layer + shift`` as one node, or refuse; a MatMul with a bias becomes a Gemm."""
         weights = self.weights()
         if isinstance(weights, Refusal):
             return weights
@@ -97,13 +97,13 @@ class Layer:
         return self.rebuild(op, self.scaled(weights, factors), bias)
 
     def shifted(self, op: Builder, shift: np.ndarray, x: ir.Value | None = None) -> Rewritten:
-        """Build ``layer + shift`` as one node, maybe of another input, or refuse."""
+        """Build ``layer + shift`` as one node, with another input if given, or refuse."""
         return self.rebuild(op, None, shift if self.bias is None else self.bias + shift, x)
 
     def rebuild(
         self, op: Builder, weights: np.ndarray | None, bias: np.ndarray | None, x: ir.Value | None = None
     ) -> Rewritten:
-        """Build the layer with other weights or of another input, if given, and another bias; all must be finite."""
+        """Build the layer with new weights, bias and input, where given; all numbers must be finite."""
         made = [None if array is None else rounded(array, self.dtype) for array in (weights, bias)]
         if (weights is not None and made[0] is None) or (bias is not None and made[1] is None):
             return no("the new weights or the new bias would not be finite", at=self.node)
@@ -140,13 +140,13 @@ def _bias_of(node: ir.Node, channels: int) -> np.ndarray | Refusal | None:
 
 
 def is_unpadded(node: ir.Node) -> bool:
-    """Tell whether a convolution or pooling sees nothing but its input."""
+    """Return whether a convolution or pooling has no padding."""
     mode = node.attributes.get_string("auto_pad", "NOTSET")
     return mode == "VALID" or (mode == "NOTSET" and not any(node.attributes.get_ints("pads", ())))
 
 
 def per_input_channel(layer: Layer, x: ir.Value, array: np.ndarray) -> np.ndarray | None:
-    """Read a constant that meets the input of a convolution as one number for each channel, if it is that."""
+    """Return a constant operand of the input as one number per input channel; None if it varies otherwise."""
     channels = layer.shape[1] * layer.node.attributes.get_int("group", 1)
     if rank(x) != layer.rank or dimension(x, 1) != channels:
         return None

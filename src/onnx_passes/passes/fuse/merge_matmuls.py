@@ -1,4 +1,4 @@
-"""Merge products of one input with several matrices into one product."""
+"""Merge products of one input with several matrices."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _RULE = "products of one input"
 _PRODUCTS = ("Gemm", "MatMul")
 _SIZES_ARE_INPUT = 13
 _FROM_THE_END = 11
-"""The opset since which Split counts axes from the end."""
+"""The first opset in which Split counts axes from the end."""
 
 
 @passes.verify.tolerance
 @passes.register(tags=("fuse",))
 class MergeMatmuls(EditorPass):
-    """Merge products of one input with constant matrices into one product, whose result is split.
+    """Merge products of one input with constant matrices into one product and a Split.
 
     Rewrites: ``x @ a, x @ b, x @ c`` → ``Split(x @ [a, b, c])``; with constant biases ``x @ a + p, x @ b + q`` →
-              ``Split(x @ [a, b] + [p, q])``; the same for Gemm. This pays where products are small, or where starting
-              an operator is expensive: the result is copied once more, by Split. So ``simplify`` leaves it out.
+              ``Split(x @ [a, b] + [p, q])``; likewise for Gemm. Not part of ``simplify``, as Split copies the result:
+              it pays where products are small, or where starting an operator is expensive.
     Refuses:  matrices that are not constant, of different types, annotated with a data type, or used elsewhere; Gemm
-              with different attributes, or of which some have a bias; opsets below 11.
+              nodes with different attributes, or some with and some without bias; opsets below 11.
     Exactness: rounding: sums of products may be taken in another order.
     """
 
@@ -43,7 +43,7 @@ class MergeMatmuls(EditorPass):
     needs = ("shape-inference",)
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at all that several products read."""
+        """Merge the products that read the same value."""
         places = {node: place for place, node in enumerate(all_nodes(editor.graph))}
         for x in list(dict.fromkeys(node.inputs[0] for node in all_nodes(editor.graph) if _is_product(node))):
             siblings = [] if x is None else [node for node in dict.fromkeys(x.consumers()) if _is_product(node)]
@@ -53,7 +53,7 @@ class MergeMatmuls(EditorPass):
 
 @dataclass(frozen=True)
 class _Product:
-    """A product with a constant matrix, and a bias that is added to it: by itself, or by a node of its own."""
+    """A product with a constant matrix, and its bias: an operand, or added by a separate node."""
 
     node: ir.Node
     matrix: np.ndarray
@@ -66,7 +66,7 @@ class _Product:
 
     @property
     def axis(self) -> int:
-        """Return the axis of the matrix that counts columns."""
+        """Return the axis of the columns of the matrix."""
         return 0 if self.node.attributes.get_int("transB", 0) else 1
 
     @property
@@ -79,7 +79,7 @@ def _is_product(node: ir.Node) -> bool:
 
 
 def _groups(x: ir.Value | None, siblings: Sequence[ir.Node], editor: Editor) -> Iterator[list[_Product]]:
-    """Put together the products that differ in their matrices and biases alone."""
+    """Group the products that differ only in matrix and bias."""
     groups: dict[tuple[object, ...], list[_Product]] = {}
     for node in siblings if len(siblings) > 1 else ():
         found = _read(node, x)
@@ -94,16 +94,16 @@ def _groups(x: ir.Value | None, siblings: Sequence[ir.Node], editor: Editor) -> 
         if len(group) > 1:
             yield group
         else:
-            editor.refuse(_RULE, "no other product of its input is like it", group[0].node)
+            editor.refuse(_RULE, "no sibling product reads the same input", group[0].node)
 
 
 def _read(node: ir.Node, x: ir.Value | None) -> _Product | str:
     weights = argument(node, 1)
     matrix = constant(weights)
     if weights is None or matrix is None or matrix.ndim != 2 or node.inputs[0] is not x:
-        return "its right operand is no constant matrix"
+        return "its right operand is not a constant matrix"
     if not is_common_float(weights) or any(attribute.is_ref() for attribute in node.attributes.values()):
-        return "it is no product of floats, or has attributes of a function"
+        return "it is not a product of floats, or refers to attributes of a function"
     if annotations.get(weights) or grows(weights):
         return "its matrix is annotated with a data type, or used elsewhere"
     columns = matrix.shape[0 if node.attributes.get_int("transB", 0) else 1]
@@ -111,13 +111,13 @@ def _read(node: ir.Node, x: ir.Value | None) -> _Product | str:
         bias = argument(node, 2)
         spread = _bias(constant(bias), columns)
         if bias is not None and spread is None:
-            return "its bias is not constant, or differs from row to row"
+            return "its bias is not constant, or varies along the rows"
         return _Product(node, matrix, spread, None)
     return _Product(node, matrix, *_added(node.outputs[0], columns))
 
 
 def _added(product: ir.Value, columns: int) -> tuple[np.ndarray | None, ir.Node | None]:
-    """Return the constant bias that is added to a product, and the node that does so."""
+    """Return the constant bias that an Add adds to a product, and the Add; None for both otherwise."""
     users = product.consumers()
     if is_used_elsewhere(product) or len(users) != 1 or (users[0].domain, users[0].op_type) != ("", "Add"):
         return None, None
@@ -127,14 +127,14 @@ def _added(product: ir.Value, columns: int) -> tuple[np.ndarray | None, ir.Node 
 
 
 def _bias(array: np.ndarray | None, columns: int) -> np.ndarray | None:
-    """Return a bias as one number for each column, if it is that and of low rank."""
+    """Return a bias as one number per column; None if it has rank above one or another size."""
     if array is None or array.ndim > 1 or array.size not in (1, columns):
         return None
     return np.broadcast_to(array.reshape(-1), (columns,))
 
 
 def _merge(editor: Editor, group: Sequence[_Product], places: Mapping[ir.Node, int]) -> None:
-    # A bias that not all have is added to its own part.
+    # If not all products have a bias, the biases are added after the Split.
     if group[0].node.op_type == "MatMul" and any(product.bias is None for product in group):
         group = [_Product(product.node, product.matrix, None, None) for product in group]
     nodes = [node for product in group for node in (product.node, product.sum) if node is not None]

@@ -1,4 +1,4 @@
-"""Laws of LayerNormalization and RMSNormalization: the operator for what it is made of, with scale and bias."""
+"""Laws of LayerNormalization and RMSNormalization: fuse their definitions, with scale and bias."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _PLAIN_SAMPLES = tuple(
 
 
 def _trailing_axis(node: ir.Node | None, x: ir.Value) -> int | None:
-    """Return the first of the axes that a mean goes over, counted from the end, if these are the last of ``x``."""
+    """Return the first axis of a mean as a negative number; None unless the axes are the last ones of ``x``."""
     dims = rank(x)
     if node is None or dims is None or not node.attributes.get_int("keepdims", 1):
         return None
@@ -66,15 +66,15 @@ def _trailing_axis(node: ir.Node | None, x: ir.Value) -> int | None:
 
 
 def _trailing_shape(x: ir.Value, axis: int) -> tuple[int, ...] | None:
-    """Return the sizes of the axes from a negative one on, if they are known."""
+    """Return the sizes of the axes from a negative one on; None if one is unknown."""
     sizes = [dimension(x, i) for i in range(axis, 0)]
     return None if any(size is None for size in sizes) else tuple(size or 0 for size in sizes)
 
 
 def _is_norm(x: ir.Value, epsilon: ir.Value, *means: ir.Value) -> Answer:
-    """Refuse means that are not over the same last axes, and what the operator does not compute in."""
+    """Refuse means over different axes, axes that are not the last ones, and unsupported element types."""
     if x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
-        return no("the input is not of single or half precision, in which the operator computes", at=x)
+        return no("the input is not of single or half precision, as the operator requires", at=x)
     axes = [_trailing_axis(mean.producer(), x) for mean in means]
     if axes[0] is None or any(axis != axes[0] for axis in axes):
         return no("the means are not over the same last axes", at=x)
@@ -83,12 +83,12 @@ def _is_norm(x: ir.Value, epsilon: ir.Value, *means: ir.Value) -> Answer:
         return no("the sizes of the last axes are not known", at=x)
     added = number(epsilon, x)
     if added is None or not 0 <= added < np.inf:
-        return no("what is added to the variance is not a constant number", at=epsilon)
+        return no("epsilon is not a constant number", at=epsilon)
     return yes
 
 
 def _is_just(value: ir.Value | None, expected: float, x: ir.Value) -> bool:
-    """Tell whether a constant, if the match has it, is just a number."""
+    """Return whether a constant is exactly the number ``expected``; true if the match lacks it."""
     return value is None or number(value, x) == expected
 
 
@@ -104,7 +104,7 @@ def _normalized(op: Builder, operator: str, x: ir.Value, mean: ir.Node, epsilon:
 
 
 def _scaled(op: Builder, node: ir.Node, factor: ir.Value) -> Rewritten:
-    """Build a normalization whose result is multiplied."""
+    """Build the normalization with a factor multiplied into its scale and bias."""
     x, scale, *others = node.inputs
     bias = others[0] if others else None
     old, wide = finite_constant(scale), finite_constant(factor)
@@ -119,7 +119,7 @@ def _scaled(op: Builder, node: ir.Node, factor: ir.Value) -> Rewritten:
         return no("the bias of the normalization is not constant and finite", at=bias)
     spread = _spread(wide, old.shape, rank(x))
     if spread is None:
-        return no("the factor does not fit the normalized axes", at=factor)
+        return no("the factor varies along other than the normalized axes", at=factor)
     made = [rounded(array * spread, scale.dtype) for array in (old, shift) if array is not None]
     finite = [op.initializer(array, "scale") for array in made if array is not None]
     if len(finite) < len(made):
@@ -128,7 +128,7 @@ def _scaled(op: Builder, node: ir.Node, factor: ir.Value) -> Rewritten:
 
 
 def _shifted(op: Builder, node: ir.Node, added: ir.Value) -> Rewritten:
-    """Build a normalization to whose result something is added."""
+    """Build the normalization with a summand added to its bias."""
     x, scale, *others = node.inputs
     bias = others[0] if others else None
     if scale is None or scale.shape is None or scale.dtype is None or added.dtype != scale.dtype:
@@ -138,13 +138,13 @@ def _shifted(op: Builder, node: ir.Node, added: ir.Value) -> Rewritten:
         fits = added.shape is not None and added.shape == scale.shape and scale.shape.is_static()
         if bias is None and added is not node.outputs[0] and fits:
             return op.like(node, [x, scale, added])
-        return no("what is added is not constant and finite", at=added)
+        return no("the summand is not constant and finite", at=added)
     old = None if bias is None else finite_constant(bias)
     if (bias is not None and old is None) or not scale.shape.is_static():
         return no("the bias of the normalization is not constant and finite", at=bias)
     spread = _spread(wide, tuple(int(dim) for dim in scale.shape.numpy()), rank(x))
     if spread is None:
-        return no("what is added does not fit the normalized axes", at=added)
+        return no("the summand varies along other than the normalized axes", at=added)
     made = rounded(spread if old is None else spread + old, scale.dtype)
     if made is None:
         return no("the new bias would not be finite", at=added)
@@ -152,7 +152,7 @@ def _shifted(op: Builder, node: ir.Node, added: ir.Value) -> Rewritten:
 
 
 def _spread(array: np.ndarray, shape: tuple[int, ...], dims: int | None) -> np.ndarray | None:
-    """Broadcast a constant to the normalized axes, if it does not vary along others nor enlarge the result."""
+    """Broadcast a constant to the normalized axes; None if it varies along others or enlarges the result."""
     extra = array.ndim - len(shape)
     if dims is None or array.ndim > dims or any(size != 1 for size in array.shape[: max(extra, 0)]):
         return None
@@ -165,7 +165,7 @@ _law = Vocabulary(_is_just, _is_norm, _normalized, _scaled, _shifted).law
 
 
 def _definition(operator: str, since: int, deviation: str, d: str, means: str) -> Sequence[Law]:
-    """Write the laws of a deviation that is divided by the root of its mean square, however that is written."""
+    """Build the laws of a deviation divided by the root of its mean square, in its equivalent forms."""
     root = f"root := Sqrt((variance := ReduceMean(Pow({d}, two) | {d} * {d}, ...)) + epsilon)"
     is_norm = (When(f"is_norm(x, epsilon, {means})"), When("is_just(two, 2, x)", "the power is not a square"))
     needs = When(f"opset >= {since}", f"{operator} needs opset {since}")
@@ -185,13 +185,13 @@ def _definition(operator: str, since: int, deviation: str, d: str, means: str) -
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseLayernorm(LawPass):
-    """Fuse the definition of LayerNormalization into one node, with its scale and bias.
+    """Fuse the definition of LayerNormalization with scale and bias into one node.
 
-    Rewrites: ``d / Sqrt(ReduceMean(d²) + ε)`` with ``d = x - ReduceMean(x)`` → ``LayerNormalization(x, 1)``, however
-              the square and the division are written; ``LayerNormalization(x, s) * c`` → scale, ``+ c`` → bias.
+    Rewrites: ``d / Sqrt(ReduceMean(d²) + ε)`` with ``d = x - ReduceMean(x)`` → ``LayerNormalization(x, 1)``, with any
+              form of the square and the division; ``LayerNormalization(x, s) * c`` → scale, ``+ c`` → bias.
     Refuses:  opsets below 17; means that are not over the same last axes, or drop them; last axes of unknown size;
-              other types than single and half precision; a scale or bias that does not fit the normalized axes;
-              a value inside that is used elsewhere.
+              other types than single and half precision; a scale or bias that varies along other axes; an intermediate
+              value that is used elsewhere.
     Exactness: rounding.
     """
 
@@ -207,12 +207,12 @@ class FuseLayernorm(LawPass):
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseRmsnorm(LawPass):
-    """Fuse the definition of RMSNormalization into one node, with its scale.
+    """Fuse the definition of RMSNormalization with scale into one node.
 
-    Rewrites: ``x / Sqrt(ReduceMean(x²) + ε)`` → ``RMSNormalization(x, 1)``, however the square and the division are
-              written; ``RMSNormalization(x, s) * c`` → scale.
+    Rewrites: ``x / Sqrt(ReduceMean(x²) + ε)`` → ``RMSNormalization(x, 1)``, with any form of the square and the
+              division; ``RMSNormalization(x, s) * c`` → scale.
     Refuses:  opsets below 23; a mean that is not over last axes of known size, or drops them; other types than single
-              and half precision; a scale that does not fit the normalized axes; a value inside that is used elsewhere.
+              and half precision; a scale that varies along other axes; an intermediate value that is used elsewhere.
     Exactness: rounding.
     """
 

@@ -1,4 +1,4 @@
-"""The law of padding before convolutions and pooling, which can pad themselves."""
+"""The law of padding before convolutions and pooling."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def _padding_itself(op: Builder, node: ir.Node, pad: ir.Node, x: ir.Value) -> Re
     if node.op_type != "Conv":
         kernel = node.attributes.get_ints("kernel_shape", ())
         if any(size >= window for size, window in zip(pads, [*kernel, *kernel], strict=True)):
-            return no("a window would see nothing but padding", at=node)
+            return no("a window would contain only padding", at=node)
     if node.op_type == "AveragePool":
         if any(own) and not node.attributes.get_int("count_include_pad", 0):
-            return no("the average does not count padding of its own", at=node)
+            return no("the average has padding that it does not count", at=node)
         changed["count_include_pad"] = 1
     return op.like(node, [x, *node.inputs[1:]], **changed)
 
@@ -66,7 +66,7 @@ def _padding(pad: ir.Node, dims: int | None) -> list[int] | Refusal:
     sizes, axes = constant(pad.inputs[1]), pad.inputs[3] if len(pad.inputs) > 3 else None
     chosen = None if axes is None else constant(axes)
     if dims is None or dims < 3 or sizes is None or (axes is not None and chosen is None):
-        return no("how much is padded is not known", at=pad)
+        return no("the amount of padding is not known", at=pad)
     begins, ends = np.zeros(dims, np.int64), np.zeros(dims, np.int64)
     places = np.arange(dims) if chosen is None else chosen
     begins[places], ends[places] = np.split(sizes, 2)
@@ -76,7 +76,7 @@ def _padding(pad: ir.Node, dims: int | None) -> list[int] | Refusal:
 
 
 def _fill(pad: ir.Node, x: ir.Value) -> float | None:
-    """Return what is padded with: the lowest number of a type counts as minus infinity."""
+    """Return the padding value; the lowest number of a type counts as minus infinity."""
     value = pad.inputs[2] if len(pad.inputs) > 2 else None
     found = 0.0 if value is None else number(value, x)
     if found is not None and x.dtype is not None and x.dtype.is_integer() and found == x.dtype.min:
@@ -95,9 +95,9 @@ class FusePad(LawPass):
     Rewrites: ``Conv(Pad(x, p, 0), w)`` → ``Conv<pads>(x, w)``, also for ``LpPool``, ``AveragePool`` (which then counts
               the padding), and ``MaxPool`` after padding with the lowest number.
     Refuses:  other values and modes; padding that is not constant, is negative, or not only of spatial axes;
-              ``auto_pad`` and ``ceil_mode``; pooling whose padding would reach the size of its window; an average
-              that does not count padding of its own; padding that is used elsewhere.
-    Exactness: rounding, as kernels may sum up in another order.
+              ``auto_pad`` and ``ceil_mode``; pooling whose padding would reach the size of its window; an average that
+              has padding of its own and does not count it; padding that is used elsewhere.
+    Exactness: rounding, as kernels may sum in another order.
     """
 
     fast_math = ("nnan", "nsz", "reassoc")

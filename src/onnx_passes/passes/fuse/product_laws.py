@@ -1,4 +1,4 @@
-"""Laws of matrix products: merged, with a bias, with transposed operands, and of stacked rows."""
+"""Laws of matrix products: consecutive products, bias, transposed operands, and reshaped rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Answer, Refusal, Rewritten, no, yes
 
 _BROADCASTING = 7
-"""The opset since which operands of different ranks broadcast."""
+"""The first opset in which operands of different ranks broadcast."""
 
 
 def _is_product_of_floats(y: ir.Value, a: ir.Value, b: ir.Value) -> Answer:
@@ -28,7 +28,7 @@ def _is_product_of_floats(y: ir.Value, a: ir.Value, b: ir.Value) -> Answer:
 
 
 def _fits_into(value: ir.Value, whole: ir.Value) -> bool:
-    """Tell whether a value is known to broadcast to the shape of another."""
+    """Return whether a value is known to broadcast to the shape of another."""
     if value.shape is None or whole.shape is None or len(value.shape) > len(whole.shape):
         return False
     for part, full in zip(reversed(value.shape.dims), reversed(whole.shape.dims), strict=False):
@@ -44,13 +44,13 @@ def _with_bias(op: Builder, node: ir.Node, c: ir.Value) -> Rewritten:
 
 
 def _swaps_axes(node: ir.Node) -> Answer:
-    # Whatever the rank, Gemm takes matrices only.
+    # The operands of Gemm are matrices, so that only one permutation changes something.
     perm = node.attributes.get_ints("perm", (1, 0))
     return yes if tuple(perm) == (1, 0) else no("the transposition changes nothing", at=node.outputs[0])
 
 
 def with_flag(op: Builder, node: ir.Node, turned: ir.Node, slot: int) -> Rewritten:
-    """Build a Gemm that transposes an operand itself, or no longer."""
+    """Build the Gemm with its transpose flag of one operand inverted."""
     flag = ("transA", "transB")[slot]
     given = integer(node, flag, 0)
     if given is None:
@@ -75,10 +75,10 @@ def _merged(op: Builder, x: ir.Value, a: ir.Value, b: ir.Value) -> Rewritten:
 
 
 def _sum_of_stacked(op: Builder, flat: ir.Value, w: ir.Value, gemm: ir.Node, result: ir.Value) -> Rewritten:
-    """Multiply the rows as they are stacked in the result, and add the bias to each of them."""
+    """Multiply ``w`` by the rows, shaped as in the result, and add the bias."""
     product, sizes = gemm.outputs[0], dims(w)
     if op.opset < _BROADCASTING:
-        return no("before opset 7, sums broadcast otherwise", at=gemm)
+        return no("opset < 7 has no implicit broadcasting", at=gemm)
     if not is_common_float(product):
         return no("the product is not of floats", at=product)
     if (rank(result) or 0) < 3:
@@ -100,7 +100,7 @@ def _sum_of_stacked(op: Builder, flat: ir.Value, w: ir.Value, gemm: ir.Node, res
 
 
 def _is_plain(gemm: ir.Node, bias: ir.Value | None) -> bool:
-    """Tell whether a Gemm multiplies and adds its operands as they are, apart from the right one."""
+    """Return whether a Gemm has no factors and does not transpose its left operand."""
     factors = ("alpha",) if bias is None else ("alpha", "beta")
     given = [gemm.attributes.get(name) for name in factors]
     return integer(gemm, "transA", 0) == 0 and all(
@@ -118,11 +118,11 @@ def _is_same_for_all_rows(bias: ir.Value, columns: Dim) -> bool:
 def _transposed(op: Builder, w: ir.Value) -> ir.Value | Refusal:
     tensor = constant_tensor(w)
     if tensor is None:
-        return no("the matrix is to be transposed and not constant", at=w)
+        return no("the matrix must be transposed, but is not constant", at=w)
     if annotations.get(w):
         return no("the matrix is annotated with a data type", at=w)
     if grows(w):
-        return no("the matrix is to be transposed and used elsewhere, too", at=w)
+        return no("the matrix must be transposed, but is used elsewhere", at=w)
     return op.initializer(ir.Tensor(np.ascontiguousarray(tensor.numpy().T), dtype=tensor.dtype), w.name)
 
 
@@ -136,9 +136,9 @@ class FuseGemm(LawPass):
 
     Rewrites: ``MatMul(a, b) + c`` → ``Gemm(a, b, c)``; ``Gemm(a, b) + c`` → ``Gemm(a, b, c)``;
               ``Gemm(Transpose(a), b)`` → ``Gemm<transA>(a, b)``, also for ``b``.
-    Refuses:  products that are not known to be of matrices of floats; a ``c`` that is not known to fit into the
+    Refuses:  products that are not known to be of matrices of floats; a ``c`` that is not known to broadcast to the
               product without enlarging it; a product that is used elsewhere.
-    Exactness: rounding; a product that overflows before the sum is not covered.
+    Exactness: rounding; a product that overflows before the sum is excluded.
     """
 
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
@@ -150,10 +150,10 @@ class FuseGemm(LawPass):
         *(
             _law(
                 f"(y := {f}(a, b)) + c → with_bias(y, c)",
-                When("opset >= 11", "Gemm needs a bias before opset 11, or broadcasts otherwise"),
+                When("opset >= 11", "before opset 11, Gemm requires a bias or broadcasts differently"),
                 When("is_product_of_floats(y, a, b)"),
                 When("c != y", "the product is added to itself"),
-                When("fits_into(c, y)", "what is added is not known to fit into the product"),
+                When("fits_into(c, y)", "the summand is not known to broadcast to the product"),
                 name=f"{f}Add",
             )
             for f in ("MatMul", "Gemm")
@@ -176,8 +176,8 @@ class FuseMatmul(LawPass):
     """Merge two consecutive products with constant matrices into one.
 
     Rewrites: ``(x @ a) @ b`` → ``x @ (a @ b)``.
-    Refuses:  what is not a constant and finite matrix of floats, or not finite as a product; a product that is larger
-              than both matrices together, or than what it saves because they are used elsewhere.
+    Refuses:  matrices that are not constant, finite and of floats; a product that is not finite, or is larger than the
+              matrices that it replaces.
     Exactness: rounding; computed in double precision and rounded once.
     """
 
@@ -192,15 +192,16 @@ class FuseMatmul(LawPass):
 @passes.verify.tolerance
 @passes.register("fuse")
 class FuseReshapedGemm(LawPass):
-    """Replace a Gemm between reshapes that flatten and stack rows by MatMul and Add.
+    """Replace a Gemm between reshapes that flatten and unflatten rows by MatMul and Add.
 
     Rewrites: ``Reshape(Gemm(Reshape(x, s), w, c), t)`` → ``MatMul(x, w) + c``, if the reshapes keep the rows of ``x``
               and those of the product; → ``MatMul(Reshape(x, [0, 0, 4]), w) + c``, if ``x`` splits the rows and ``t``
-              is computed; a constant ``w`` is transposed at once where Gemm does so.
-    Refuses:  factors; a ``w`` that is to be transposed and is not constant, or large and used elsewhere; a ``c`` that
-              differs from row to row; results that are matrices; rows that are empty, or of unknown size; a stack that
-              is not known to be that of ``x``, or to be reached by a constant target; a product that is used elsewhere.
-    Exactness: rounding; a product that overflows before the sum is not covered.
+              is computed; a constant ``w`` is transposed at once if Gemm transposes it.
+    Refuses:  factors; a ``w`` that must be transposed and is not constant, or large and used elsewhere; a ``c`` that
+              varies along the rows; results that are matrices; empty rows, or rows of unknown size; leading axes that
+              are not known to be those of ``x``, or to be reached by a constant target; a product that is used
+              elsewhere.
+    Exactness: rounding; a product that overflows before the sum is excluded.
     """
 
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")

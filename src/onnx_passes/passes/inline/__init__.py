@@ -1,1 +1,1 @@
-"""Passes that put the inside of something in its place."""
+"""Passes that replace calls and composite operators by their definitions."""

@@ -1,4 +1,4 @@
-"""Put a factor and a shift in the place of batch normalization."""
+"""Replace batch normalization by a factor and a shift."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class InlineBatchnorm(Transformation, RewriteRulePass):
     """Lower batch normalization to a factor and a shift for each channel.
 
     Rewrites: ``BatchNormalization(x, scale, b, mean, var)`` → ``x * f + s`` with constants ``f`` and ``s`` of the type
-              of ``x``, whatever type the parameters have; where parameters are computed or inputs, ``f`` and ``s`` are
-              computed of them.
+              of ``x``, regardless of the types of the parameters; if parameters are not constant, ``f`` and ``s`` are
+              computed in the model.
     Refuses:  training mode; constants that are not finite, or give factors that are not finite; an input of unknown
-              rank or type; parameters that are not constant and of another type than ``x``.
+              rank or type; computed parameters of another type than ``x``.
     Exactness: rounding; constant factors are computed in double precision and rounded once.
     """
 
@@ -38,7 +38,7 @@ class InlineBatchnorm(Transformation, RewriteRulePass):
         return op.BatchNormalization(x, scale, shift, mean, variance, _outputs=["y"])
 
     def rewrite(self, op: Builder, x: ir.Value, y: ir.Value) -> Rewritten:
-        """Compute the constants, or say what stands against it."""
+        """Return the product and sum with constant factors, or the reason for a refusal."""
         node, dims = y.producer(), rank(x)
         assert node is not None
         if dims is None or dims < 2 or x.dtype is None:

@@ -1,4 +1,4 @@
-"""Put the bodies of model-local functions in the place of their calls."""
+"""Replace calls of model-local functions by the bodies of the functions."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ Functions = Mapping[ir.OperatorIdentifier, ir.Function]
 class InlineFunctions(Transformation):
     """Inline model-local functions, and remove them.
 
-    Rewrites: ``y = local.f <k = 2> (x)`` → the nodes of ``f`` on ``x``, with ``k`` filled in; results keep the
-              names, types and annotations they have at the call, nodes inherit its metadata.
-    Refuses:  recursion; functions that expand to more than a million nodes; a function whose operator sets differ
-              in version from those of the model; calls with more inputs or outputs than the function has, or with
-              graphs as attributes.
+    Rewrites: ``y = local.f <k = 2> (x)`` → the nodes of ``f`` on ``x``, with ``k`` substituted; results keep the names,
+              types and annotations of the call, nodes inherit its metadata.
+    Refuses:  recursion; functions that expand to more than a million nodes; a function whose opset versions differ from
+              those of the model; calls with more inputs or outputs than the function has, or with graphs as attributes.
     Exactness: bit-exact.
     """
 
     def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
+        """Run without a pass manager."""
         return self.run(model, Context())
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Check everything first, then inline inside functions and at last in the graph."""
+        """Check all calls first, then inline within functions and finally in the graph."""
         if not model.functions:
             return PassResult(model, modified=False)
         functions = _callees_first(model)
@@ -78,7 +77,7 @@ def _remove(model: ir.Model, imports: Mapping[str, int]) -> None:
 
 
 def _callees_first(model: ir.Model) -> Functions:
-    """Order the functions that are used so that each comes after those it calls."""
+    """Order the used functions so that callees come before callers."""
     used = used_functions(model, (node.op_identifier() for node in model.graph.all_nodes()))
     order: dict[ir.OperatorIdentifier, ir.Function] = {}
     for start in used:
@@ -105,7 +104,7 @@ def _calls(scope: Scope, functions: Functions) -> Iterator[ir.Node]:
 
 
 def _common_imports(model: ir.Model, functions: Functions) -> dict[str, int]:
-    """Return the opset versions that the model has with all bodies in it."""
+    """Return the opset imports of the model with all bodies inlined."""
     imports = _normal(model.opset_imports)
     for identifier, function in functions.items():
         inside = {node.domain for node in function.all_nodes() if node.op_identifier() not in functions}
@@ -137,7 +136,7 @@ def _refuse_misfits(call: ir.Node, function: ir.Function) -> None:
     given = dict(zip(function.inputs, call.inputs, strict=False))
     for result, output in zip(call.outputs, function.outputs, strict=False):
         if result.is_graph_output() and output in function.inputs and given.get(output) is None:
-            raise PassFailedError(f"output '{result.name}' is an input of {name_of(call)} that is not given")
+            raise PassFailedError(f"output '{result.name}' is an input of {name_of(call)} that is missing")
 
 
 def _label(identifier: ir.OperatorIdentifier) -> str:
@@ -149,7 +148,7 @@ def _inline_calls(editor: Editor, functions: Functions, imports: Mapping[str, in
     for call in list(_calls(editor.scope.container, functions)):
         body, results = _prepare(call, functions[call.op_identifier()], editor.scope.names)
         pairs = [(old, new) for old, new in zip(call.outputs, results, strict=False) if new is not None]
-        put = partial(_put, editor, call, body, results, imports)
+        put = partial(_insert_body, editor, call, body, results, imports)
         if not editor.change("call of a function", [call], put, replaced=pairs, added=list(body)):
             for node in body.all_nodes():
                 detach(node)
@@ -157,7 +156,7 @@ def _inline_calls(editor: Editor, functions: Functions, imports: Mapping[str, in
 
 
 def _prepare(call: ir.Node, function: ir.Function, names: Names) -> tuple[ir.Function, Results]:
-    """Make a copy of a body for a call, and return what it results in."""
+    """Return a copy of the body for one call, and its results."""
     body = function.clone(deep_copy=True)
     fill_in_attributes(body, {**function.attributes, **call.attributes})
     _adapt_names(body, call, names)
@@ -170,7 +169,9 @@ def _prepare(call: ir.Node, function: ir.Function, names: Names) -> tuple[ir.Fun
     return body, results
 
 
-def _put(editor: Editor, call: ir.Node, body: ir.Function, results: Results, imports: Mapping[str, int]) -> None:
+def _insert_body(
+    editor: Editor, call: ir.Node, body: ir.Function, results: Results, imports: Mapping[str, int]
+) -> None:
     graph, nodes = call.graph, list(body)
     assert graph is not None
     for domain in {node.domain for node in body.all_nodes()} & imports.keys():
@@ -195,7 +196,7 @@ def _adapt_names(body: ir.Function, call: ir.Node, names: Names) -> None:
 
 
 def _defined(body: ir.Function) -> Iterable[ir.Value]:
-    """Yield what a body defines, without the inputs, which the call replaces."""
+    """Return the values that a body defines, without its inputs, which the call replaces."""
     inputs = set(body.inputs)
     return [value for value in annotations.values(body) if value not in inputs]
 
@@ -205,7 +206,7 @@ def _adapt_annotations(body: ir.Function, call: ir.Node) -> None:
         if value.type is not None:
             value.type = copy_type(value.type)
         if value.shape is not None:
-            # The names of dimensions inside a function mean nothing outside, and may mean something else there.
+            # Names of dimensions are local to the function, and may clash with names outside.
             value.shape = ir.Shape([dim if isinstance(dim, int) else None for dim in value.shape])
     for node in body.all_nodes():
         for key, text in call.metadata_props.items():
@@ -221,7 +222,7 @@ def _replace_uses(old: ir.Value, new: ir.Value | None) -> None:
 
 
 def _take_over(call: ir.Node, results: Results, names: Names) -> None:
-    """Let the results of the body take the place, and where they can the names, of those of the call."""
+    """Replace the results of the call by those of the body, keeping the names where possible."""
     outside = {*call.inputs}
     named: set[ir.Value] = set()
     for old, new in zip(call.outputs, results, strict=False):

@@ -1,4 +1,4 @@
-"""Put product, factors and sum in the place of Gemm."""
+"""Replace Gemm by a product, factors and a sum."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from onnx_passes.rewrite.refusal import Answer, Rewritten, no, yes
 class InlineGemm(Transformation, RewriteRulePass):
     """Lower Gemm to a product, factors and a sum.
 
-    Rewrites: ``Gemm(a, b, c)`` → ``MatMul(a, b) + c``, with ``Transpose`` and ``Mul`` where attributes ask for it; a
-              constant matrix is transposed at once, a constant ``c`` multiplied at once.
-    Refuses:  empty matrices; a type that is not known, or of integers with factors that are none; opsets below 7.
+    Rewrites: ``Gemm(a, b, c)`` → ``MatMul(a, b) + c``, with ``Transpose`` and ``Mul`` as the attributes require; a
+              constant matrix is transposed and a constant ``c`` scaled at once.
+    Refuses:  empty matrices; unknown types; integers with fractional factors; opsets below 7.
     Exactness: rounding.
     """
 
@@ -40,23 +40,23 @@ class InlineGemm(Transformation, RewriteRulePass):
         return op.Gemm(a, b, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, op: Match, y: ir.Value) -> Answer:
-        """Make sure that the factors can be written in the type of the matrices."""
+        """Check that the factors are exact in the type of the matrices."""
         node = y.producer()
         assert node is not None
         dtype = node.inputs[0].dtype if node.inputs[0] is not None else None
         if op.opset < 7:
-            return no("before opset 7, sums broadcast otherwise", at=node)
+            return no("opset < 7 has no implicit broadcasting", at=node)
         if dtype is None:
             return no("the type is not known", at=y)
         if any(0 in (static_shape(value) or ()) for value in node.inputs[:2]):
-            return no("the matrices are empty, where kernels leave factors out", at=node)
+            return no("the matrices are empty, and kernels then ignore the factors", at=node)
         factors = [node.attributes.get_float(name, 1.0) for name in ("alpha", "beta")]
         if dtype.is_integer() and any(factor != int(factor) for factor in factors):
-            return no("the factors are no integers, as the matrices are", at=node)
+            return no("the factors are fractional, but the matrices are integers", at=node)
         return yes
 
     def rewrite(self, op: Builder, y: ir.Value) -> Rewritten:
-        """Build what the attributes ask for, and no more."""
+        """Build only the nodes that the attributes require."""
         node = y.producer()
         assert node is not None
         a, b, *others = node.inputs

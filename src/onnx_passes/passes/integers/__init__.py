@@ -1,1 +1,1 @@
-"""What passes that compute in integers share: types that hold them, and twins of values in another form."""
+"""Shared parts of passes to integers: element types for integers, and integer twins of float values."""

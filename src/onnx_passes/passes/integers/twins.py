@@ -1,4 +1,4 @@
-"""Twins: values of another form beside those of a model, from which these are computed."""
+"""Twins: integer forms of values, from which the original values are restored on demand."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from onnx_passes.rewrite.editor import Editor
 
 
 class Twins(ABC):
-    """Lets node after node compute in another form; what it yielded is made from that, as long as somebody needs it.
+    """Converts node after node to compute on twins; original results are restored from them where needed.
 
-    Each node is a rewrite, whose nodes ``op`` builds.
+    Each node is one rewrite; ``op`` builds its nodes.
     """
 
     def __init__(self, editor: Editor) -> None:
@@ -24,18 +24,18 @@ class Twins(ABC):
 
     @abstractmethod
     def form(self, node: ir.Node) -> ir.Value | str:
-        """Build the result of a node in the other form, or say why there is none."""
+        """Build the twin of a node's result, or return the reason why there is none."""
 
     @abstractmethod
     def restored(self, twin: ir.Value, old: ir.Value) -> ir.Value:
-        """Build from its twin what a value of the model is."""
+        """Build the original value from its twin."""
 
     @abstractmethod
     def note_refusal(self, node: ir.Node, reason: str) -> None:
-        """Tell the user of a node that stays as it is."""
+        """Report a node that is not converted."""
 
     def convert_all(self, rule: str) -> None:
-        """Convert in the order of the graph: each node lets the next take twins."""
+        """Convert the nodes in graph order, so that each finds the twins of its operands."""
         for node in tuple(self.editor.graph):
             if node.graph is not None:
                 self._convert(f"{rule} of {node.op_type}", node)
@@ -57,26 +57,26 @@ class Twins(ABC):
             self.replaced(old, new, found)
 
     def _with_restored(self, node: ir.Node) -> list[ir.Node]:
-        """Return a node, and before it what restores its inputs from twins for nobody else."""
+        """Return the node, preceded by the restoring nodes that only this node reads."""
         given = [value for value in node.inputs if value is not None and self.has_twin(value)]
         alone = [value for value in given if value.consumers() == (node,) and not value.is_graph_output()]
         return [*dict.fromkeys(before for value in alone if (before := value.producer()) is not None), node]
 
     def replaced(self, old: ir.Value, new: ir.Value, twin: ir.Value) -> None:
-        """Note that a value is restored from its twin now."""
+        """Record the twin of a restored value."""
         if new is not twin:
             self._twins[new] = twin
 
     def has_twin(self, value: ir.Value | None) -> bool:
-        """Tell whether a value is restored from a twin."""
+        """Return whether a value is restored from a twin."""
         return value in self._twins
 
     def twin(self, value: ir.Value) -> ir.Value | None:
-        """Return what a value is restored from."""
+        """Return the twin of a value; None if it has none."""
         return self._twins.get(value)
 
     def once(self, key: Hashable, make: Callable[[], ir.Value]) -> ir.Value:
-        """Make something that several nodes need, unless it is there already and still in the model."""
+        """Return the shared value for ``key``; make it unless it is still in the model."""
         made = self._made.get(key)
         if made is None or (
             made.graph is None and made not in self.op.initializers and made.producer() not in self.op.nodes

@@ -1,1 +1,1 @@
-"""What a model is given: sizes, data types and ranges of its inputs."""
+"""Passes that change the inputs and outputs of a model: sizes, data types, ranges, names."""

@@ -1,4 +1,4 @@
-"""Return less."""
+"""Remove outputs of a model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from onnx_passes.passes.interface.values import named
 @passes.verify.equality
 @passes.register(tags=("interface",))
 class DropOutputs(ChoosesOutputs):
-    """Remove outputs from a model, with all that only they need.
+    """Remove outputs of a model, and the parts on which only they depend.
 
     Rewrites: with ``names=[z]`` the model ``g (x) => (y, z) { y = Relu(x) z = Neg(x) }`` → ``g (x) => (y) {…}``.
-    Refuses:  names that no output has, patterns; to remove every output. Inputs stay, read or not.
+    Refuses:  names that no output has, patterns; to remove every output. Inputs stay, even if unused.
     Exactness: bit-exact for the outputs that stay.
     """
 
@@ -28,5 +28,5 @@ class DropOutputs(ChoosesOutputs):
         dropped = {named(name, outputs, "output") for name in self.names}
         kept = [value for value in model.graph.outputs if value not in dropped]
         if not kept:
-            raise PassFailedError("no output would be left", hint="a model returns something: leave one out")
+            raise PassFailedError("no output would be left", hint="a model must return something: keep one")
         return kept

@@ -1,4 +1,4 @@
-"""Give dynamic dimensions of inputs a size."""
+"""Fix the sizes of dynamic dimensions of inputs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from onnx_passes.rewrite.passes import EditorPass
 
 Size = int | None
 _OPEN = ("?", "-", "-1")
-"""What stands for a size that stays as it is."""
+"""Texts for a size that is not changed."""
 
 
 @passes.verify.equality
 @passes.register(tags=("interface", "shapes"))
 class FixShapes(EditorPass):
-    """Fix dynamic dimensions to a size: all of a name, or those of an input.
+    """Fix dynamic dimensions to a size: all of one name, or those of an input.
 
-    Rewrites: with ``batch=1`` the input ``x: float[batch,3,H,W]`` → ``x: float[1,3,H,W]``, and so wherever the name
-              stands; with ``x=[1, 3, 224, 224]`` the shape of one input, where ``?`` leaves a size as it is. Shapes are
-              inferred anew.
-    Refuses:  names that neither a dimension nor an input has, two sizes for one dimension, another size for one that is
-              fixed, a list of another length than the input has axes.
+    Rewrites: with ``batch=1`` the input ``x: float[batch,3,H,W]`` → ``x: float[1,3,H,W]``, and likewise all other
+              occurrences of the name; with ``x=[1, 3, 224, 224]`` the shape of one input, where ``?`` keeps a size.
+              Shapes are inferred again.
+    Refuses:  names of neither a dimension nor an input, two sizes for one dimension, another size for a fixed one,
+              lists whose length is not the rank of the input.
     Exactness: bit-exact, for inputs of these sizes.
     """
 
@@ -43,7 +43,7 @@ class FixShapes(EditorPass):
             _parse(name, given)
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Find the size of each dimension, then put it wherever the dimension stands."""
+        """Determine the size of each dimension, then set it everywhere."""
         inputs = {str(value.name): value for value in model.graph.inputs}
         named: dict[str, int] = {}
         shapes: dict[ir.Value, list[Size]] = {}
@@ -67,7 +67,7 @@ class FixShapes(EditorPass):
             editor.change("sizes of dimensions", (), put)
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the same data, if they have these sizes."""
+        """Return the data unchanged; raise UsageError if they have other sizes."""
         for name, given in self.sizes.items():
             sizes = _parse(name, given)
             if name in sample and not isinstance(sizes, int) and not _fits(sample[name].shape, sizes):
@@ -75,19 +75,19 @@ class FixShapes(EditorPass):
         return dict(sample)
 
     def inputs_before(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the same data."""
+        """Return the data unchanged."""
         return dict(sample)
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the same data."""
+        """Return the results unchanged."""
         return dict(results)
 
 
 def _parse(name: str, given: object) -> int | list[Size]:
-    """Read a size, or the sizes of an input."""
+    """Parse a size, or the sizes of an input."""
     if name.strip() in _OPEN:
         raise OptionError(
-            f"'{name}' is not the name of a dimension: each one that is written so is another",
+            f"'{name}' is not the name of a dimension: it denotes a different dimension each time",
             hint="give the shape of the input, as x=[1, 3, 224, 224]",
         )
     if isinstance(given, list | tuple):
@@ -99,7 +99,7 @@ def _size(name: str, given: object) -> int:
     text = str(given).strip()
     if not text.isdecimal():
         raise OptionError(
-            f"'{text}' is no size of '{name}'", hint="write a whole number, or a list of them as in x=[1, 3, ?, ?]"
+            f"'{text}' is not a size of '{name}'", hint="write a whole number, or a list of them as in x=[1, 3, ?, ?]"
         )
     return int(text)
 
@@ -134,13 +134,13 @@ def _settle(named: dict[str, int], name: str, size: int) -> None:
 
 
 def _dimensions(value: ir.Value, sizes: Sequence[Size]) -> Iterator[tuple[str, int]]:
-    """Yield the named dimensions of an input with their sizes; refuse what does not fit."""
+    """Yield the named dimensions of an input with their sizes; refuse sizes that do not match."""
     if value.shape is None:
         return
     if len(value.shape) != len(sizes):
         raise PassFailedError(
             f"input '{value.name}' has {len(value.shape)} axes {value.shape}, {len(sizes)} sizes are given",
-            hint="write ? for a size that stays as it is",
+            hint="write ? for a size that stays",
         )
     for dim, size in zip(value.shape, sizes, strict=True):
         if size is None or dim == size:
@@ -152,7 +152,7 @@ def _dimensions(value: ir.Value, sizes: Sequence[Size]) -> Iterator[tuple[str, i
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
-    """Iterate over all values that have a shape of their own; in functions they are not known."""
+    """Iterate over all values with shapes; functions have none."""
     for graph in (model.graph, *all_graphs(model.graph)):
         yield from graph.inputs
         for node in graph:
@@ -160,7 +160,7 @@ def _values(model: ir.Model) -> Iterator[ir.Value]:
 
 
 def _fixed(value: ir.Value, named: Mapping[str, int], sizes: Sequence[Size] | None) -> ir.Shape | None:
-    """Return the shape of a value with sizes for names, if it is another."""
+    """Return the new shape of a value with sizes instead of names; None if it stays."""
     if value.shape is None:
         return None if sizes is None else ir.Shape([ir.SymbolicDim(None) if size is None else size for size in sizes])
     dims = [size_of(dim, named) for dim in value.shape]

@@ -1,4 +1,4 @@
-"""Make initializers of inputs."""
+"""Convert inputs to initializers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _WORDS = {"true": 1, "false": 0}
 @passes.verify.equality
 @passes.register(tags=("interface",))
 class MakeInitializers(EditorPass):
-    """Fix what inputs hold, and make initializers of them; make-inputs leads back.
+    """Fix the values of inputs, and make them initializers; make-inputs is the inverse.
 
     Rewrites: with ``w=[1, 2]`` the model ``g (x, float[2] w) => (y)`` → ``g (x) => (y) <float[2] w = {1, 2}>``; with
-              ``w=file.npy``, or ``w=file.npz`` which has an array of that name or only one, what the file holds; a
+              ``w=file.npy`` the array of the file, with ``w=file.npz`` its array of that name, or its only one; a
               single number fills an input of fixed shape.
-    Refuses:  names that no input has, patterns; values that the type of the input cannot hold, or of another shape; to
-              fill an input of unknown size; an input that is returned as it is.
+    Refuses:  names that no input has, patterns; values that the type or shape of the input does not allow; to fill an
+              input of unknown size; an input that is also an output.
     Exactness: bit-exact for callers that passed these values.
     """
 
-    values: Mapping[str, object] = named_by_user("input, and what it holds: numbers, or a file (.npy, .npz)")
+    values: Mapping[str, object] = named_by_user("input, and its value: numbers, or a file (.npy, .npz)")
 
     _arrays: dict[str, np.ndarray] = internal(default_factory=dict[str, np.ndarray])
 
@@ -45,7 +45,7 @@ class MakeInitializers(EditorPass):
         self.values = {**self.values, **arrays}
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Read what is given, and let the model hold it."""
+        """Read the given values, and store them in the model."""
         graph = model.graph
         self._arrays = {}
         fixed = {str(value.name): value for value in graph.initializers.values() if not value.is_graph_input()}
@@ -54,7 +54,7 @@ class MakeInitializers(EditorPass):
         arrays = {value: _array_for(value, self.values[str(value.name)]) for value in meant}
         for value in meant:
             if value.is_graph_output():
-                raise PassFailedError(f"input '{value.name}' is returned as it is", hint="drop that output first")
+                raise PassFailedError(f"input '{value.name}' is also an output", hint="drop that output first")
 
         def put() -> None:
             for value, array in arrays.items():
@@ -68,40 +68,40 @@ class MakeInitializers(EditorPass):
             self._arrays = {str(value.name): array for value, array in arrays.items()}
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the data without what is fixed. Raises UsageError if they hold something else for it."""
+        """Return the data without the fixed inputs. Raises UsageError if the data have other values for them."""
         for name, array in self._arrays.items():
             if name in sample and not np.array_equal(sample[name], array):
-                raise UsageError(f"the data hold something else for input '{name}' than it is fixed to")
+                raise UsageError(f"the data have another value for input '{name}' than the fixed one")
         return {name: array for name, array in sample.items() if name not in self._arrays}
 
     def inputs_before(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the data, and what is fixed."""
+        """Return the data with the fixed inputs."""
         return {**sample, **self._arrays}
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the same results."""
+        """Return the results unchanged."""
         return dict(results)
 
 
 def _array_for(value: ir.Value, given: object) -> np.ndarray:
-    """Return what is given for an input, in its type and shape."""
+    """Return the given value of an input, in its type and shape."""
     if value.dtype is None or not isinstance(value.type, ir.TensorType):
-        raise PassFailedError(f"input '{value.name}' is no tensor of a known type", hint="run shape-inference first")
+        raise PassFailedError(f"input '{value.name}' is not a tensor of known type", hint="run shape-inference first")
     is_file = isinstance(given, str) and Path(given).suffix.lower() in _FILES
     found = _read(str(given), str(value.name)) if is_file else _numbers(given, str(value.name))
     array = found.astype(value.dtype.numpy())
     written = is_file or not value.dtype.is_floating_point()
     if written and not np.array_equal(array.astype(found.dtype), found, equal_nan=found.dtype.kind == "f"):
         raise PassFailedError(
-            f"input '{value.name}' is of type {value.dtype.name.lower()}, which cannot hold what is given",
-            hint=f"it is given {found.dtype}",
+            f"input '{value.name}' is of type {value.dtype.name.lower()}, which cannot hold the given value",
+            hint=f"the given value is {found.dtype}",
         )
     return _shaped(value, array)
 
 
 def _read(path: str, name: str) -> np.ndarray:
     if not Path(path).is_file():
-        raise UsageError("there is no such file", where=path, hint=f"it is to hold input '{name}'")
+        raise UsageError("there is no such file", where=path, hint=f"it must contain the value of input '{name}'")
     content = read_numpy(Path(path))
     if isinstance(content, np.ndarray):
         return content
@@ -111,7 +111,7 @@ def _read(path: str, name: str) -> np.ndarray:
 
 
 def _numbers(given: object, name: str) -> np.ndarray:
-    """Read a number, or nested lists of them, as pipeline text or Python has them."""
+    """Parse a number, or nested lists of numbers, from pipeline text or Python."""
 
     def read(part: object) -> object:
         if isinstance(part, Sequence) and not isinstance(part, str):
@@ -126,13 +126,13 @@ def _numbers(given: object, name: str) -> np.ndarray:
         array = np.asarray(None)
     if array.dtype.kind not in "iuf":
         raise PassFailedError(
-            f"'{given}' is no value for input '{name}'", hint="give a number, a list of them, or a file (.npy, .npz)"
+            f"'{given}' is not a value for input '{name}'", hint="give a number, a list of them, or a file (.npy, .npz)"
         )
     return array
 
 
 def _shaped(value: ir.Value, array: np.ndarray) -> np.ndarray:
-    """Fill an input with a number, and refuse any other shape than it has."""
+    """Return the array in the shape of the input, filled from a number; refuse other shapes."""
     if value.shape is None:
         return array
     sizes = [dim if isinstance(dim, int) else None for dim in value.shape]
@@ -145,7 +145,7 @@ def _shaped(value: ir.Value, array: np.ndarray) -> np.ndarray:
         return np.full([size or 0 for size in sizes], array)
     if array.ndim != len(sizes) or any(size not in (None, n) for size, n in zip(sizes, array.shape, strict=True)):
         raise PassFailedError(
-            f"input '{value.name}' has the shape {value.shape}, what is given {list(array.shape)}",
-            hint="give as many numbers as it holds",
+            f"input '{value.name}' has the shape {value.shape}, the given value {list(array.shape)}",
+            hint="give as many numbers as the input has elements",
         )
     return array

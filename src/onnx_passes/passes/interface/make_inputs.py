@@ -1,4 +1,4 @@
-"""Make inputs of initializers."""
+"""Convert initializers to inputs."""
 
 from __future__ import annotations
 
@@ -18,29 +18,27 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("interface",))
 class MakeInputs(EditorPass):
-    """Make initializers inputs of the model, behind those that it has; make-initializers leads back.
+    """Make initializers inputs of the model, after the existing ones; make-initializers is the inverse.
 
     Rewrites: with ``initializers=[w]`` the model ``g (x) => (y) <float[2] w = {1, 2}>`` → ``g (x, float[2] w) => (y)``;
               with ``default=true`` the value stays as the default of the input.
     Refuses:  names that no initializer of the graph has, patterns.
-    Exactness: bit-exact for callers that pass what the initializer held.
+    Exactness: bit-exact for callers that pass the values of the initializers.
     """
 
     needs = ("lift-constants",)
 
     initializers: tuple[str, ...] = option((), "names of initializers")
-    default: bool = option(False, "keep what they hold as the default of the input")
+    default: bool = option(False, "keep their values as defaults of the inputs")
 
     _arrays: dict[str, np.ndarray] = internal(default_factory=dict[str, np.ndarray])
 
     def __post_init__(self) -> None:
         if not self.initializers:
-            raise OptionError(
-                "it is not said which initializers are meant", hint=f"as in {self.name}{{initializers=[w]}}"
-            )
+            raise OptionError("no initializers are named", hint=f"as in {self.name}{{initializers=[w]}}")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Declare them as inputs, and forget what they held."""
+        """Declare the initializers as inputs, and remove their values."""
         graph = model.graph
         require_once(self.initializers, "initializer")
         known = dict(graph.initializers)
@@ -65,9 +63,9 @@ class MakeInputs(EditorPass):
             editor.change("initializers as inputs", (), put)
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the data, and what the initializers held."""
+        """Return the data with the values of the initializers."""
         return {**self._arrays, **sample}
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the same results."""
+        """Return the results unchanged."""
         return dict(results)

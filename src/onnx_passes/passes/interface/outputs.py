@@ -1,4 +1,4 @@
-"""What passes that choose the outputs of a model have in common."""
+"""Base of passes that choose the outputs of a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_passes.rewrite.passes import EditorPass
 
 
 class ChoosesOutputs(EditorPass):
-    """Gives a model the outputs that ``wanted`` returns; what they hold is known from inside the model before."""
+    """Gives a model the outputs that ``wanted`` returns; expected results are the values inside the original model."""
 
     names: tuple[str, ...] = option((), "names of values of the graph")
 
@@ -24,14 +24,14 @@ class ChoosesOutputs(EditorPass):
 
     def __post_init__(self) -> None:
         if not self.names:
-            raise OptionError("it is not said which values are meant", hint=f"as in {self.name}{{names=[y]}}")
+            raise OptionError("no values are named", hint=f"as in {self.name}{{names=[y]}}")
 
     def wanted(self, model: ir.Model) -> Sequence[ir.Value]:
-        """Return the outputs that the model is to have."""
+        """Return the new outputs of the model."""
         raise NotImplementedError
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Declare the outputs."""
+        """Set the outputs."""
         require_once(self.names, "value")
         wanted, outputs = list(self.wanted(model)), model.graph.outputs
         for value in wanted:
@@ -48,15 +48,15 @@ class ChoosesOutputs(EditorPass):
             editor.change("outputs", (), put)
 
     def values_inside(self, model: ir.Model) -> list[ir.Value]:
-        """Return the values of the model that become outputs."""
+        """Return the interior values that become outputs."""
         known = values_of(model)
         wanted = (known.get(name) for name in self.names)
         return [value for value in wanted if value is not None and value.producer() is not None]
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the same data."""
+        """Return the data unchanged."""
         return {name: sample[name] for name in self._taken if name in sample}
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the values that are outputs now."""
+        """Return the values of the new outputs."""
         return {name: results[name] for name in self._returned if name in results}

@@ -19,11 +19,11 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("interface", "shapes"))
 class RenameDimensions(EditorPass):
-    """Rename dynamic dimensions, wherever they stand.
+    """Rename dynamic dimensions everywhere.
 
     Rewrites: with ``N=batch`` the input ``x: float[N,3,H,W]`` → ``x: float[batch,3,H,W]``, and a size of ``2*N`` inside
               the model → ``2*batch``.
-    Refuses:  names that no dimension has; a name that another dimension has, which would say that both are equal.
+    Refuses:  names that no dimension has; the name of another dimension, as both would become equal.
     Exactness: bit-exact.
     """
 
@@ -33,11 +33,11 @@ class RenameDimensions(EditorPass):
         for old, new in self.names.items():
             if not re.fullmatch(r"[A-Za-z_]\w*", str(new)):
                 raise OptionError(
-                    f"'{new}' is no name for dimension '{old}'", hint="write letters, digits and _, a letter first"
+                    f"'{new}' is not a name for dimension '{old}'", hint="write letters, digits and _, a letter first"
                 )
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Write the new names wherever the old ones stand."""
+        """Replace the old names everywhere."""
         names = {old: str(new) for old, new in self.names.items() if old != new}
         values = [value for value in annotations.values(model.graph) if value.shape is not None]
         known = dict.fromkeys(symbol for value in values for dim in value.shape or () for symbol in symbols_of(dim))
@@ -47,7 +47,8 @@ class RenameDimensions(EditorPass):
                 raise PassFailedError(f"no value has a dimension '{old}'", hint=hint)
             if old in known and new in known and new not in names:
                 raise PassFailedError(
-                    f"dimension '{old}' cannot become '{new}': another one is called so", hint="choose another name"
+                    f"dimension '{old}' cannot become '{new}': another dimension has this name",
+                    hint="choose another name",
                 )
         if len({*names.values()}) < len(names):
             raise PassFailedError("two dimensions would have the same name", hint="give each its own")
@@ -66,7 +67,7 @@ class RenameDimensions(EditorPass):
 
 
 def _is_plain(dim: ir.SymbolicDim) -> bool:
-    """Tell a name, however it is spelt, from an expression."""
+    """Return whether a dimension is a name, not an expression."""
     return symbols_of(dim) <= {dim.value}
 
 

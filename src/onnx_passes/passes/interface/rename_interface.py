@@ -22,9 +22,9 @@ from onnx_passes.rewrite.passes import EditorPass
 class RenameInterface(EditorPass):
     """Rename inputs and outputs of a model.
 
-    Rewrites: with ``x=image, y=logits`` the model ``g (x) => (y) { y = Relu(x) }`` → ``g (image) => (logits) {
-              logits = Relu(image) }``; two may exchange their names. A value inside that has the new name gets another.
-    Refuses:  names that no input or output has, patterns; a name for two values, or that of an initializer.
+    Rewrites: with ``x=image, y=logits`` the model ``g (x) => (y) { y = Relu(x) }`` → ``g (image) => (logits) { logits =
+              Relu(image) }``; two values may exchange their names. An interior value with the new name is renamed.
+    Refuses:  names that no input or output has, patterns; one name for two values, or that of an initializer.
     Exactness: bit-exact up to the names.
     """
 
@@ -35,10 +35,10 @@ class RenameInterface(EditorPass):
     def __post_init__(self) -> None:
         for old, new in self.names.items():
             if not isinstance(new, str) or not new:
-                raise OptionError(f"'{new}' is no name for '{old}'", hint="as in rename-interface{x=image}")
+                raise OptionError(f"'{new}' is not a name for '{old}'", hint="as in rename-interface{x=image}")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Give each value its name, and what is in the way another."""
+        """Give each value its name, and rename interior values with the same name."""
         graph = model.graph
         self._renamed = {}
         known = {str(value.name): value for value in (*graph.inputs, *graph.outputs)}
@@ -51,8 +51,8 @@ class RenameInterface(EditorPass):
             other = taken.get(new)
             if other is not None and not may_rename(other):
                 raise PassFailedError(
-                    f"'{value.name}' cannot become '{new}': another input, output or constant is called so",
-                    hint="choose another name, or rename that as well",
+                    f"'{value.name}' cannot become '{new}': another input, output or constant has this name",
+                    hint="choose another name, or rename the other one as well",
                 )
         moved = {taken[new]: editor.scope.names.value(f"{new}_1") for new in wanted.values() if new in taken}
         if not wanted:
@@ -61,7 +61,7 @@ class RenameInterface(EditorPass):
         def put() -> None:
             names = {**moved, **wanted}
             renamed = {str(value.name): new for value, new in names.items()}
-            # Nothing may have the name of another one on the way, as where two are exchanged.
+            # Temporary names avoid clashes, as when two values exchange their names.
             for value in names:
                 value.name = editor.scope.names.value(f"{value.name}_renamed")
             for value, new in names.items():
@@ -78,9 +78,9 @@ class RenameInterface(EditorPass):
         return self._renamed
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the same data under the new names."""
+        """Return the data under the new names."""
         return {self._renamed.get(name, name): array for name, array in sample.items()}
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the same results under the new names."""
+        """Return the results under the new names."""
         return {self._renamed.get(name, name): array for name, array in results.items()}

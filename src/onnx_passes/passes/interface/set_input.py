@@ -1,4 +1,4 @@
-"""Say which numbers an input holds."""
+"""Declare the numbers of an input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.seeds import range_of_type
+from onnx_passes.analysis.ranges.analyse import range_of_type
 from onnx_passes.core.errors import OptionError, PassFailedError, UsageError, did_you_mean
 from onnx_passes.core.options import internal, option
 from onnx_passes.datatypes import DataType, FixedPoint, parse
@@ -21,30 +21,30 @@ from onnx_passes.rewrite.passes import EditorPass
 
 _MARK = "onnx_passes.input_scale"
 _OFF = 0.01
-"""The part of a step by which data may be off the grid: as much as rounding elsewhere may have moved them."""
+"""Tolerance for data off the quantization levels, relative to the step: rounding elsewhere may have moved them."""
 
 
 @passes.verify.equality
 @passes.register(tags=("interface", "datatypes", "ranges"))
 class SetInput(EditorPass):
-    """Set the data type and the range of an input; with a scale, let it take integers in place of scaled ones.
+    """Set the data type and the range of an input; with a scale, make it an input of integers.
 
-    Rewrites: with ``name=x, type=UINT8`` the input is annotated as ``UINT8``, with ``low=0, high=1`` as between these.
-              With ``scale=0.00392`` the input takes integers ``q``, and what read ``x`` reads ``q * scale``, or
-              ``q * scale + bias``; lists have one number for each place along ``axis``, as means of colors.
-    Refuses:  inputs that do not exist, or are returned as they are; types without a range; a scale without a type, or
-              of inputs that hold no floats; a list of another length than the axis.
-    Exactness: bit-exact, for inputs that hold such numbers: ``after(q) = before(q * scale + bias)``.
+    Rewrites: with ``name=x, type=UINT8`` the input is annotated as ``UINT8``, with ``low=0, high=1`` with this range.
+              With ``scale=0.00392`` the input takes integers ``q``, and the consumers of ``x`` read ``q * scale``, or
+              ``q * scale + bias``; lists have one number per index of ``axis``, as for means of colors.
+    Refuses:  inputs that do not exist, or are also outputs; types without a range; a scale without a type, or of
+              non-float inputs; lists whose length is not the size of the axis.
+    Exactness: bit-exact, for inputs with such numbers: ``after(q) = before(q * scale + bias)``.
     """
 
     followed_by = ("shape-inference",)
 
-    input: str = option("", "the input; it may be left out where there is only one", name="name")
-    type: str = option("", "data type of the numbers that come in, as UINT8, INT4, BIPOLAR or FIXED<8,4>")
-    low: float | None = option(None, "least number that comes in")
-    high: float | None = option(None, "greatest number that comes in")
-    scale: tuple[float, ...] = option((), "what integers are multiplied by to be what the model was made for")
-    bias: tuple[float, ...] = option((), "what is added to them then")
+    input: str = option("", "the input; optional if there is only one", name="name")
+    type: str = option("", "data type of its numbers, as UINT8, INT4, BIPOLAR or FIXED<8,4>")
+    low: float | None = option(None, "least number of the input")
+    high: float | None = option(None, "greatest number of the input")
+    scale: tuple[float, ...] = option((), "factors that turn the integers into the original input")
+    bias: tuple[float, ...] = option((), "summands after the scale")
     axis: int = option(1, "axis of lists of scales and biases")
 
     _changed: str = internal("")
@@ -52,27 +52,25 @@ class SetInput(EditorPass):
 
     def __post_init__(self) -> None:
         if not (self.type or self.low is not None or self.high is not None):
-            raise OptionError("nothing is set", hint="give a type such as UINT8, or low and high")
+            raise OptionError("there is nothing to set", hint="give a type such as UINT8, or low and high")
         if self.type and range_of_type(parse(self.type)) is None:
-            raise OptionError(
-                f"'{self.type}' does not say which numbers there are", hint="write UINT8, INT4, BIPOLAR …"
-            )
+            raise OptionError(f"'{self.type}' has no range of numbers", hint="write UINT8, INT4, BIPOLAR …")
         if (self.scale or self.bias) and not self.type:
-            raise OptionError("a scale needs the type of the integers", hint="add type=UINT8, or whichever it is")
+            raise OptionError("a scale needs the type of the integers", hint="add type=UINT8, for example")
         if (self.low is None) != (self.high is None):
             raise OptionError("a range has two ends", hint="give low and high")
         if self.bounds is not None and not self.bounds[0] <= self.bounds[1]:
             raise OptionError(f"the range from {self.low} to {self.high} is empty", hint="give the lower end first")
         if not (np.isfinite([*self.scale, *self.bias]).all() and all(self.scale)):
-            raise OptionError("a scale or bias is no usable number", hint="scales are finite and not zero")
+            raise OptionError("a scale or bias is not a usable number", hint="scales are finite and not zero")
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Return the range that is set, if one is."""
+        """Return the given range; None if there is none."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Annotate, and put the scale behind the input."""
+        """Annotate the input, and insert the scale after it."""
         self._changed, self._factors = "", None
         value = self._input(model)
         wanted = None if not self.type else parse(self.type)
@@ -90,15 +88,15 @@ class SetInput(EditorPass):
             return next(iter(inputs.values()))
         if self.input not in inputs:
             hint = did_you_mean(self.input, inputs) or f"inputs: {', '.join(inputs)}"
-            what = f"the model has no input '{self.input}'" if self.input else "it is not said which input is meant"
+            what = f"the model has no input '{self.input}'" if self.input else "no input is named"
             raise PassFailedError(what, hint=hint)
         return inputs[self.input]
 
     def _scale(self, value: ir.Value, editor: Editor) -> bool:
-        """Let all that read an input read scaled integers; returns false if that was vetoed."""
+        """Insert scale and bias after an input; return False if that was vetoed."""
         if value.dtype is None or not value.dtype.is_floating_point() or value.is_graph_output():
             raise PassFailedError(
-                f"input '{value.name}' cannot be scaled: it holds no floats, or is returned as it is",
+                f"input '{value.name}' cannot be scaled: it does not hold floats, or is also an output",
                 hint="give only its type",
             )
         scale = self._along(value, self.scale or (1.0,))
@@ -140,13 +138,13 @@ class SetInput(EditorPass):
         size = None if shape is None else shape[self.axis]
         if isinstance(size, int) and size != len(numbers):
             raise PassFailedError(
-                f"axis {self.axis} of input '{value.name}' has {size} places, {len(numbers)} numbers are given",
+                f"axis {self.axis} of input '{value.name}' has size {size}, but {len(numbers)} numbers are given",
                 hint="give one for each, or a single one",
             )
         return found.reshape([-1, *(1,) * (axes - 1 - self.axis % axes)])
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return data for the model before as the model after takes them. Raises UsageError if that is impossible."""
+        """Return data of the original model for the new model. Raises UsageError if that is impossible."""
         given = sample.get(self._changed)
         if given is None:
             return dict(sample)
@@ -162,7 +160,7 @@ class SetInput(EditorPass):
         return {**sample, self._changed: numbers.astype(given.dtype)}
 
     def inputs_before(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return data for the model after as the model before takes them."""
+        """Return data of the new model for the original model."""
         if self._changed not in sample or self._factors is None:
             return dict(sample)
         scale, bias = self._factors
@@ -170,7 +168,7 @@ class SetInput(EditorPass):
         return {**sample, self._changed: scaled if bias is None else scaled + bias}
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the same results."""
+        """Return the results unchanged."""
         return dict(results)
 
 
@@ -181,7 +179,7 @@ def _annotate(value: ir.Value, datatype: DataType | None, bounds: tuple[float, f
 
 
 def _on_grid(numbers: np.ndarray, datatype: DataType, name: str) -> np.ndarray:
-    """Round numbers to those of a data type; they are such, but for rounding."""
+    """Round numbers to those of a data type; refuse numbers that are further off than rounding errors."""
     step = 2.0**-datatype.fraction_bits if isinstance(datatype, FixedPoint) else 1.0
     rounded, known = np.rint(numbers / step) * step, range_of_type(datatype)
     assert known is not None
@@ -191,7 +189,7 @@ def _on_grid(numbers: np.ndarray, datatype: DataType, name: str) -> np.ndarray:
         wrong |= rounded == 0
     if wrong.any():
         raise UsageError(
-            f"input '{name}' holds {numbers[wrong].flat[0]:g}, which is no {datatype}",
+            f"input '{name}' holds {numbers[wrong].flat[0]:g}, which is not a number of {datatype}",
             hint="correct type, scale or bias, or the data",
         )
     return rounded

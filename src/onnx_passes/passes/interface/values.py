@@ -1,4 +1,4 @@
-"""Values of a model by their names, for passes that change what goes in and what comes out."""
+"""Values of a model by name, for passes that change inputs and outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 5
 
 
 def values_of(model: ir.Model) -> dict[str, ir.Value]:
-    """Map the names of all values of the graph, subgraphs aside, to them."""
+    """Map the names of all values of the graph to the values, without subgraphs."""
     graph = model.graph
     computed = (value for node in graph for value in node.outputs)
     found = (*graph.inputs, *graph.initializers.values(), *computed)
@@ -22,22 +22,22 @@ def values_of(model: ir.Model) -> dict[str, ir.Value]:
 
 
 def named(name: str, known: Mapping[str, ir.Value], kind: str) -> ir.Value:
-    """Return the value of a name. Raises PassFailedError with the nearest ones: names are written in full."""
+    """Return the value of a name. Raises PassFailedError with similar names; patterns are not allowed."""
     if name in known:
         return known[name]
     fitting = [one for one in known if fnmatchcase(one, name)] if _GLOB & set(name) else []
     if fitting:
         more = ", …" if len(fitting) > _SHOWN else ""
         raise PassFailedError(
-            f"'{name}' is a pattern, where each {kind} is named",
-            hint=f"it fits {', '.join(map(repr, fitting[:_SHOWN]))}{more}",
+            f"'{name}' is a pattern, but a full {kind} name is required",
+            hint=f"it matches {', '.join(map(repr, fitting[:_SHOWN]))}{more}",
         )
     near = did_you_mean(name, known)
     raise PassFailedError(f"the model has no {kind} '{name}'", hint=near or f"it has {_some(known)}")
 
 
 def require_once(names: Iterable[str], kind: str) -> None:
-    """Refuse names that are given twice."""
+    """Refuse repeated names."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

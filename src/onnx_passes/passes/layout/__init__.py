@@ -1,1 +1,1 @@
-"""Passes that change in which order the axes of images and sequences lie."""
+"""Passes that change the axis order of images and sequences."""

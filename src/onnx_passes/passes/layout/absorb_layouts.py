@@ -1,4 +1,4 @@
-"""Get rid of the transpositions that a change of layouts puts in."""
+"""Remove the transpositions that a change of layouts inserts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ class AbsorbLayouts(ComposePass):
     """Sink transposes through the model until operators absorb them or they cancel.
 
     Rewrites: ``absorb-transpose-into-layout, absorb-transpose, absorb-transpose-into-gemm, move-transpose-down,
-              move-transpose-down-rounding, move-transpose-past-matmul, eliminate-transpose``, as long as something
-              changes.
-    Refuses:  to go past operators that ONNX has in one layout only, as convolutions with windows.
+              move-transpose-down-rounding, move-transpose-past-matmul, eliminate-transpose``, until nothing changes.
+    Refuses:  to move past operators that ONNX has in one layout only, such as convolutions with windows.
     Exactness: up to rounding.
     """
 

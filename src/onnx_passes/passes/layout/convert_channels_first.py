@@ -1,4 +1,4 @@
-"""Put standard operators in the place of QONNX's for images whose channels come last."""
+"""Replace QONNX's channels-last operators by standard ones."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _MODELS = tuple(
 class ConvertChannelsFirst(Transformation, RewriteRuleSetPass):
     """Lower QONNX's operators on channels-last images to standard operators between transposes.
 
-    Rewrites: ``qonnx.custom_op.channels_last.Conv(x, w)`` → ``Transpose(Conv(Transpose(x), Transpose(w)))``, and so on
+    Rewrites: ``qonnx.custom_op.channels_last.Conv(x, w)`` → ``Transpose(Conv(Transpose(x), Transpose(w)))``, likewise
               for ConvTranspose, pooling and BatchNormalization; ``absorb-transpose-into-weights`` and
-              ``sink-transposes`` then transpose weights and let the transpositions between layers cancel.
-    Refuses:  operators that the model has a function for, and those with inputs or attributes that they cannot have.
+              ``sink-transposes`` then transpose weights and cancel the transpositions between layers.
+    Refuses:  operators that the model overrides by a function, and those with unsupported inputs or attributes.
     Exactness: bit-exact.
     """
 
@@ -52,7 +52,7 @@ class ConvertChannelsFirst(Transformation, RewriteRuleSetPass):
     converts = MappingProxyType({ANY: "there is no such operator of QONNX"})
 
     def is_wanted(self, node: ir.Node) -> bool:
-        """Tell whether a node is for images whose channels come last."""
+        """Return whether a node is in the channels-last domain of QONNX."""
         return node.domain == CHANNELS_LAST_DOMAIN
 
     def rules(self) -> Sequence[Rule]:

@@ -1,4 +1,4 @@
-"""Let a network on images work with channels last."""
+"""Convert networks on images to channels last."""
 
 from __future__ import annotations
 
@@ -29,33 +29,32 @@ _LETTERS = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 @passes.verify.tolerance
 @passes.register(tags=("layout", "qonnx", "convert"))
 class ConvertChannelsLast(EditorPass):
-    """Convert networks on images to channels last: convolutions, pooling and all that lies between them.
+    """Convert networks on images to channels last: convolutions, pooling and the operators between them.
 
     Rewrites: ``Conv(x, w)`` → ``Transpose(Conv(Transpose(x), w'))`` with Conv of ``qonnx.custom_op.channels_last`` and
-              weights that are transposed now; likewise ConvTranspose, MaxPool, AveragePool and BatchNormalization;
-              GlobalAveragePool → ReduceMean. The transposition behind them sinks past all that follows: elementwise
-              operators, quantizers, thresholds, Concat, Split, Slice, Pad, Resize, Softmax, reductions, Reshape, also
-              into the rows of a dense layer, until the next one takes it up; others are transposed where branches
-              meet. What remains is at inputs and outputs, and nowhere with ``inputs`` and ``outputs``.
-              ``domain=standard`` leaves convolutions and pooling as they are, between transpositions, and lets all
-              else work with channels last.
-    Refuses:  images of unknown rank; padding that is left open (``auto_pad``) with strides, of images of unknown size;
-              second results of MaxPool; padding of ConvTranspose that is left to the size of the result; Resize that
-              ONNX Runtime has for channels first only; what nobody knows to follow stays as it is, between
-              transpositions.
-    Exactness: up to rounding: means of images, reductions and dense layers add up in another order, functions round
-              differently in other places. Bit-exact with ``exact``, which leaves those as they are.
+              transposed constant weights; likewise ConvTranspose, MaxPool, AveragePool and BatchNormalization;
+              GlobalAveragePool → ReduceMean. The transposition after them sinks past the following operators
+              (elementwise operators, quantizers, thresholds, Concat, Split, Slice, Pad, Resize, Softmax, reductions,
+              Reshape, also into the rows of a dense layer) until the next channels-last operator absorbs it; where
+              branches join, the other operands are transposed. Only transpositions at inputs and outputs remain, and
+              none with ``inputs`` and ``outputs``. ``domain=standard`` keeps standard convolutions and pooling between
+              transpositions, and converts everything else to channels last.
+    Refuses:  images of unknown rank; ``auto_pad`` with strides, for images of unknown size; second results of MaxPool;
+              padding of ConvTranspose that ``output_shape`` determines; Resize modes that ONNX Runtime has for channels
+              first only; unknown operators, which stay unchanged between transpositions.
+    Exactness:up to rounding: means of images, reductions and dense layers sum in another order, and functions round
+              differently in other places. Bit-exact with ``exact``, which leaves these operators unchanged.
     """
 
     needs = ("shape-inference",)
     followed_by = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
-    domain: Literal["qonnx", "standard"] = option("qonnx", "whose convolutions and pooling to use")
+    domain: Literal["qonnx", "standard"] = option("qonnx", "domain of the convolutions and pooling")
     strict: bool = option(False, "use only operators that QONNX itself executes: not AveragePool, not ConvTranspose")
-    inputs: bool = option(False, "let inputs of the model have their channels last, too")
-    outputs: bool = option(False, "let outputs of the model have their channels last, too")
-    exact: bool = option(False, "leave what would round differently as it is")
+    inputs: bool = option(False, "convert inputs of the model to channels last, too")
+    outputs: bool = option(False, "convert outputs of the model to channels last, too")
+    exact: bool = option(False, "leave operators unchanged that would round differently")
 
     _inputs: dict[str, list[int]] = internal(default_factory=dict[str, list[int]])
     _outputs: dict[str, list[int]] = internal(default_factory=dict[str, list[int]])
@@ -65,7 +64,7 @@ class ConvertChannelsLast(EditorPass):
             self.claims = (Claim("equality"),)  # pyright: ignore[reportAttributeAccessIssue]
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Turn the images at the inputs, then let node after node take them so."""
+        """Transpose the images at the inputs, then convert node after node."""
         self._inputs, self._outputs = {}, {}
         images, nodes = self._images(editor), tuple(editor.graph)
         if not any(map(images.starts, nodes)):
@@ -82,7 +81,7 @@ class ConvertChannelsLast(EditorPass):
         return StandardImages(editor, exact=self.exact, qonnx=self.domain == "qonnx")
 
     def _turn_inputs(self, editor: Editor, asked: set[ir.Value | None]) -> list[ir.Node]:
-        """Turn the inputs that are asked for, and put back what others read; return the last nodes of that."""
+        """Convert the wanted inputs, with the transpositions their other consumers need; return the last new nodes."""
         found: list[ir.Node] = []
         if self.domain == "standard" and not self.inputs:
             return found
@@ -98,7 +97,7 @@ class ConvertChannelsLast(EditorPass):
         return found
 
     def _turn_outputs(self, editor: Editor) -> list[ir.Node]:
-        """Return images as they are before they are put back in order."""
+        """Return channels-last images from the model, without the transpositions at the outputs."""
         found: list[ir.Node] = []
         for value in list(editor.graph.outputs):
             producer, length = value.producer(), rank(value) or 0
@@ -112,11 +111,11 @@ class ConvertChannelsLast(EditorPass):
         return found
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return data for the model before the last call as the model after it takes it."""
+        """Return data for the original model in the layout of the converted model."""
         return _transposed(sample, self._inputs)
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return results of the model before the last call as the model after it returns them."""
+        """Return results of the original model in the layout of the converted model."""
         return _transposed(results, self._outputs)
 
 

@@ -1,4 +1,4 @@
-"""Let a model take and return its data in another layout."""
+"""Change the layout of a model's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -33,22 +33,23 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("layout",))
 class ConvertLayouts(EditorPass):
-    """Change the layout of inputs and outputs: a transpose at the interface.
+    """Change the layout of inputs and outputs by a transpose at the interface.
 
-    Rewrites: with ``inp=[NHWC>NCHW]`` the first input ``x: float[1,3,8,9]`` → ``x: float[1,8,9,3]``, and what read it
-              reads ``Transpose<perm=[0,3,1,2]>(x)``; with ``out=[NCHW>NHWC]`` the first output is transposed before it
-              is returned. Names stay. An input or output that was converted so before is left as it is.
-              With ``keep-interface`` inputs and outputs stay as they are, and what reads them reads
-              ``Transpose(LayoutConverter(x))``, which does nothing: absorb-layouts lets the converter take up the
-              transpositions that it meets.
-    Refuses:  more changes than there are inputs (without those that have a default) or outputs; a rank that is not
-              known or does not fit; an input that is returned as it is; with ``keep-interface``, axes without letters.
+    Rewrites: with ``inp=[NHWC>NCHW]`` the first input ``x: float[1,3,8,9]`` → ``x: float[1,8,9,3]``, and its consumers
+              read ``Transpose<perm=[0,3,1,2]>(x)``; with ``out=[NCHW>NHWC]`` the first output is transposed before it
+              is returned. Names stay. Inputs and outputs that are already converted are left alone. With
+              ``keep-interface`` inputs and outputs are unchanged, and their consumers read
+              ``Transpose(LayoutConverter(x))``, which is the identity: absorb-layouts lets the converter absorb the
+              transpositions next to it.
+    Refuses:  more changes than there are inputs (without those that have a default) or outputs; an unknown rank, or
+              another rank than the change has; an input that is also an output; with ``keep-interface``, axes without
+              letters.
     Exactness: bit-exact up to the change itself: ``after(inputs_after(x)) = outputs_after(before(x))``.
     """
 
-    inp: tuple[Any, ...] = option((), "for each input the layout that it comes in, and the one it is put in: NHWC>NCHW")
-    out: tuple[Any, ...] = option((), "for each output the layout that it has, and the one it is returned in")
-    keep_interface: bool = option(False, "put converters at inputs and outputs, which stay as they are")
+    inp: tuple[Any, ...] = option((), "for each input the given and the required layout, as in NHWC>NCHW")
+    out: tuple[Any, ...] = option((), "for each output the original and the returned layout")
+    keep_interface: bool = option(False, "insert converters at inputs and outputs, which keep their layouts")
 
     _inputs: dict[str, Change] = internal(default_factory=dict[str, Change])
     _outputs: dict[str, Change] = internal(default_factory=dict[str, Change])
@@ -60,11 +61,12 @@ class ConvertLayouts(EditorPass):
             change = parse_change(text)
             if change is not None and not change.assumes:
                 raise OptionError(
-                    f"{text} names no axes, as a LayoutConverter does", hint="write NCHW>NHWC, or add assumes: NCHW"
+                    f"{text} names no axes, but a LayoutConverter needs names",
+                    hint="write NCHW>NHWC, or add assumes: NCHW",
                 )
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Check everything first, then change inputs and outputs one by one."""
+        """Check all changes first, then convert inputs and outputs one by one."""
         graph, names = model.graph, editor.scope.names
         required = [value for value in graph.inputs if not value.is_initializer()]
         inputs = _pending(required, self.inp, "input")
@@ -85,11 +87,11 @@ class ConvertLayouts(EditorPass):
                 self._outputs[name] = change
 
     def inputs_after(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return data for the model before the last call as the model after it takes it."""
+        """Return data for the original model in the layout of the converted model."""
         return {name: _transposed(array, self._inputs.get(name), back=True) for name, array in sample.items()}
 
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return results of the model before the last call as the model after it returns them."""
+        """Return results of the original model in the layout of the converted model."""
         return {name: _transposed(array, self._outputs.get(name)) for name, array in results.items()}
 
 
@@ -100,7 +102,7 @@ def _transposed(array: np.ndarray, change: Change | None, *, back: bool = False)
 
 
 def _pending(values: Sequence[ir.Value], texts: Sequence[str], what: str) -> list[tuple[ir.Value, Change]]:
-    """Pair values with their changes; those that the values already went through are done."""
+    """Pair values with their changes, without changes that are already applied."""
     if len(texts) > len(values):
         raise PassFailedError(
             f"layouts of {len(texts)} {what}s are given, the model has {len(values)}",
@@ -117,13 +119,13 @@ def _pending(values: Sequence[ir.Value], texts: Sequence[str], what: str) -> lis
                 f"{what} '{value.name}' of {rank} cannot be changed by {change}", hint="give as many axes as it has"
             )
         if value.is_graph_input() and value.is_graph_output():
-            raise PassFailedError(f"{what} '{value.name}' is returned as it is", hint="leave it with '-'")
+            raise PassFailedError(f"{what} '{value.name}' is also an output", hint="leave it with '-'")
         found.append((value, change))
     return found
 
 
 def _put_at_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
-    """Put a converter and what undoes it behind an input."""
+    """Insert a converter and its inverse after an input."""
     graph.opset_imports.setdefault(OUR_DOMAIN, 1)
     nodes = _there_and_back(value, change, names)
     read_instead(value, nodes)
@@ -132,7 +134,7 @@ def _put_at_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names
 
 
 def _put_at_output(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
-    """Put a converter and what undoes it in front of an output."""
+    """Insert a converter and its inverse before an output."""
     graph.opset_imports.setdefault(OUR_DOMAIN, 1)
     return_instead(graph, value, _there_and_back(value, change, names), change, names)
 

@@ -1,4 +1,4 @@
-"""Operators that read a transposed image in one row: dense layers, and what lies before them."""
+"""Operators on flattened transposed images: dense layers, and operators before them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MATRIX = 2
 
 
 class Flattened(NamedTuple):
-    """An image that is transposed and then flattened behind the batch axis: ``sizes`` are those of ``x`` behind it."""
+    """An image that is transposed, then flattened after the batch axis; ``sizes`` are the flattened axes of ``x``."""
 
     x: ir.Value
     perm: Permutation
@@ -31,25 +31,25 @@ class Flattened(NamedTuple):
 
     @staticmethod
     def of(reshape: ir.Node | None) -> Flattened | Refusal:
-        """Read a Flatten or Reshape that reads from a Transpose."""
+        """Match a Flatten or Reshape of a Transpose."""
         transpose = None if reshape is None or not reshape.inputs[0] else reshape.inputs[0].producer()
         perm, x = permutation(transpose), None if transpose is None else transpose.inputs[0]
         sizes, flat = dims(x), None if reshape is None else dims(reshape.outputs[0])
         if reshape is None or x is None or perm is None or sizes is None or flat is None or perm[:1] != [0]:
             return no("the batch axis moves, or shapes are not known", at=reshape)
         if perm == sorted(perm):
-            return no("nothing moves", at=transpose)
+            return no("the transposition is the identity", at=transpose)
         rest = [size for size in sizes[1:] if isinstance(size, int)]
         count = int(np.prod(rest))
         if len(rest) != len(sizes) - 1 or len(flat) != _MATRIX or flat[1] != count or not same_dim(flat[0], sizes[0]):
-            return no("it is not known to be flattened behind the batch axis", at=reshape)
+            return no("it is not known to flatten all axes but the batch", at=reshape)
         if count == 0:
-            return no("there is nothing to flatten", at=reshape)
+            return no("the image is empty", at=reshape)
         return Flattened(x, perm, sizes[0], rest, reshape)
 
     @property
     def order(self) -> np.ndarray:
-        """Return where each element of a row of ``x`` is in a row of the transposed image."""
+        """Return the position of each element of a row of ``x`` in a row of the transposed image."""
         before = permuted([1, *self.sizes], self.perm)
         places = np.arange(int(np.prod(self.sizes))).reshape(before)
         return places.transpose(inverse(self.perm)).reshape(-1)
@@ -65,7 +65,7 @@ class Flattened(NamedTuple):
 
 
 def before_flattening(op: Builder, node: ir.Node, handler: Handler | None) -> Rewritten:
-    """Let a node read an image as it is before it is transposed and flattened."""
+    """Build a node on the image before its transposition and flattening."""
     flat = node.inputs[0]
     found = Flattened.of(None if flat is None else flat.producer())
     if isinstance(found, Refusal) or flat is None:
@@ -74,28 +74,28 @@ def before_flattening(op: Builder, node: ir.Node, handler: Handler | None) -> Re
         return product_of_flattened(op, node, found)
     is_known = handler in (elementwise, past_quantizer)
     if handler is None or not is_known or len(flat.consumers()) > 1 or flat.is_graph_output():
-        return no("it does not read an image in one row alone", at=node)
-    return _moved_up(op, node, found, handler)
+        return no("it is not the only consumer of the flattened image", at=node)
+    return _hoisted(op, node, found, handler)
 
 
 def product_of_flattened(op: Builder, node: ir.Node, found: Flattened) -> Rewritten:
-    """Multiply by weights whose rows are in the order of the image before it was transposed."""
+    """Build the product with weight rows in the order of the untransposed image."""
     across = node.op_type == "Gemm" and integer(node, "transB", 0)
     if node.op_type == "Gemm" and (integer(node, "transA", 0) != 0 or across is None):
-        return no("the batch axis is summed over", at=node)
+        return no("the product contracts the batch axis", at=node)
     weights, order = argument(node, 1), found.order
     shape = dims(weights)
     axis = 1 if across else 0
     if weights is None or shape is None or len(shape) != _MATRIX or shape[axis] != len(order):
-        return no("the weights are no matrix that fits", at=weights)
+        return no("the weights are not a matrix with matching rows", at=weights)
     rows = rearranged(op, weights, _MATRIX, lambda array: array if array.shape[axis] == 1 else array.take(order, axis))
     if rows is None:
         return no("the weights are not constant", at=weights)
     return op.like(node, [found.again(op, found.x), rows, *node.inputs[2:]])
 
 
-def _moved_up(op: Builder, node: ir.Node, found: Flattened, handler: Handler) -> Rewritten:
-    """Compute on the image what a node computes on the row, and flatten the result."""
+def _hoisted(op: Builder, node: ir.Node, found: Flattened, handler: Handler) -> Rewritten:
+    """Build the node on the image instead of the flattened row, and flatten its result."""
     image = permuted([1, *found.sizes], found.perm)
     inputs: list[ir.Value | None] = [found.reshape.inputs[0]]
     for value in node.inputs[1:]:
@@ -104,7 +104,7 @@ def _moved_up(op: Builder, node: ir.Node, found: Flattened, handler: Handler) ->
             inputs.append(value)
             continue
         if tensor is None or tensor.size != np.prod(image) or tensor.shape[-1] != tensor.size:
-            return no("a parameter is not constant, or not of each element of a row", at=value)
+            return no("a parameter is not constant, or has not one number per element of a row", at=value)
         inputs.append(op.initializer(ir.Tensor(tensor.numpy().reshape(image), dtype=tensor.dtype), value.name))
     copy: ir.Value = op.like(node, inputs)
     before = dims(found.reshape.inputs[0])

@@ -1,7 +1,7 @@
-"""Let networks on images work with channels last, node by node.
+"""Convert networks on images to channels last, node by node.
 
-Operators that ask for it (``CHANNELS_LAST``: convolutions, pooling, …) take images turned so and give such images; the
-transposition that restores the old order behind them sinks past all that follows (``AXES``) until somebody takes it up.
+Operators with a channels-last form (``CHANNELS_LAST``: convolutions, pooling, …) read transposed images and return such
+images; the transposition back that follows sinks past the next operators (``AXES``) until one absorbs it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from onnx_passes.graph.permutations import (
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.traits import is_elementwise, is_product
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.quantizer import Quantizer
 from onnx_passes.passes.layout.flattened import before_flattening
 from onnx_passes.passes.layout.rearranged import rearranged
@@ -45,10 +45,11 @@ _LEAST_RANK, _DENSE_RANK = 3, 2
 
 @dataclass(frozen=True)
 class ChannelsLastForm:
-    """How an operator computes on images whose channels come last.
+    """The channels-last form of an operator.
 
-    ``build`` returns the result, channels last, or refuses. What ``starts`` has images turned for it; others take those
-    that are turned already. What is not ``exact`` adds up in another order. ``in_qonnx`` says that QONNX executes it.
+    ``build`` returns the result with channels last, or refuses. Operators with ``starts`` have their images transposed;
+    others only use images that already are. Those that are not ``exact`` sum in another order. ``in_qonnx``: QONNX can
+    execute the operator.
     """
 
     build: Callable[[ChannelsLast, ir.Node], ir.Value | Refusal]
@@ -59,24 +60,24 @@ class ChannelsLastForm:
 
 CHANNELS_LAST: Interface[ChannelsLastForm] = Interface(
     "channels_last",
-    "how it computes on images with channels last",
+    "its form for images with channels last",
     "onnx_passes.passes.layout.window_forms",
     "onnx_passes.passes.layout.space_forms",
 )
 
 
 def to_last(length: int) -> Permutation:
-    """Return the permutation that brings the second of so many axes to the last place."""
+    """Return the permutation that moves the second axis to the end."""
     return [0, *range(2, length), 1]
 
 
 def to_first(length: int) -> Permutation:
-    """Return the permutation that brings the last of so many axes to the second place."""
+    """Return the permutation that moves the last axis to the second place."""
     return [0, length - 1, *range(1, length - 1)]
 
 
 def follower(node: ir.Node) -> Handler | None:
-    """Return how a node reads a value before that is transposed, if it is known."""
+    """Return the handler that moves a node before a transposition; None if there is none."""
     handler = AXES.get(node)
     if handler is None and is_elementwise(node):
         return elementwise
@@ -84,9 +85,9 @@ def follower(node: ir.Node) -> Handler | None:
 
 
 class ChannelsLast:
-    """Turns the images of a graph so that channels come last, in one sweep; each node is a rewrite of ``op``.
+    """Converts the images of a graph to channels last in one sweep; each node is one rewrite of ``op``.
 
-    If it is to be ``exact``, all that gives other bits when elements lie in another order keeps its order.
+    If ``exact``, operators whose bits depend on the order of elements keep their layout.
     """
 
     def __init__(self, editor: Editor, *, exact: bool = False) -> None:
@@ -97,28 +98,28 @@ class ChannelsLast:
         self._of_constants: set[ir.Value | None] = set()
 
     def form(self, node: ir.Node) -> ChannelsLastForm | None:
-        """Return how a node computes with channels last; other targets have other forms."""
+        """Return the channels-last form of a node; targets override it."""
         return CHANNELS_LAST.get(node)
 
     def sinks(self, transpose: ir.Node) -> bool:
-        """Tell whether a transposition is to sink past those that follow."""
+        """Return whether a transposition is to sink past its consumers."""
         return True
 
     def is_exact(self, node: ir.Node) -> bool:
-        """Tell whether a node that reads elements in another order gives the same bits."""
+        """Return whether a node gives the same bits for elements in another order."""
         form = self.form(node)
         return is_steady(node) if form is None else form.exact
 
     def note_refusal(self, node: ir.Node, reason: str) -> None:
-        """Tell the user of a node that asks for channels last and stays as it is."""
+        """Report a node with a channels-last form that stays unchanged."""
         self.editor.context.note(f"{name_of(node)} keeps its channels first: {reason}")
 
     def convert_all(self, rule: str) -> None:
-        """Convert in the order of the graph: each node lets the next read what it made."""
+        """Convert all nodes in graph order, so that each node reads converted values."""
         self.convert(tuple(self.editor.graph), rule)
 
     def convert(self, nodes: Sequence[ir.Node], rule: str) -> None:
-        """Convert some nodes, in their order in the graph."""
+        """Convert the given nodes, in their graph order."""
         self._wanted, self._of_constants = self._find_wanted(nodes), _of_constants(nodes)
         for node in nodes:
             if self.editor.stopped:
@@ -127,12 +128,12 @@ class ChannelsLast:
                 self._convert(f"{rule} of {node.op_type}", node)
 
     def starts(self, node: ir.Node) -> bool:
-        """Tell whether a node has images turned for it."""
+        """Return whether images are transposed for a node."""
         form = self.form(node)
         return form is not None and form.starts and _may_be_image(argument(node, 0))
 
     def asked(self, nodes: Sequence[ir.Node]) -> set[ir.Value | None]:
-        """Find the images that are turned for somebody, or come before such a one past followers."""
+        """Return the images that are transposed for a node, directly or through followers."""
         found: set[ir.Value | None] = set()
         for node in reversed(nodes):
             if self.starts(node):
@@ -143,7 +144,7 @@ class ChannelsLast:
         return found
 
     def _find_wanted(self, nodes: Sequence[ir.Node]) -> set[ir.Value | None]:
-        """Find the values behind which, past followers, somebody takes up a transposition."""
+        """Return the values whose transposition a later node absorbs, directly or through followers."""
         found: set[ir.Value | None] = set(self.editor.graph.outputs)
         for node in reversed(nodes):
             if self._exact and not self.is_exact(node):
@@ -160,7 +161,7 @@ class ChannelsLast:
         return self.before(value, to_first(rank(value) or 0))
 
     def before(self, value: ir.Value, perm: Permutation) -> ir.Value:
-        """Return what a value is before it is transposed; it is transposed back for that, once, where it is not."""
+        """Return the value before its transposition by ``perm``; build the inverse, once, if there is none."""
         found = untransposed(value, perm)
         if isinstance(found, ir.Value):
             return found
@@ -235,7 +236,7 @@ class ChannelsLast:
             return None
         is_wanted = not self._wanted.isdisjoint(node.outputs)
         if not is_wanted and any(_is_forked(value, node) for value in node.inputs):
-            return no("nobody behind it takes up the transposition, which others use too", at=node)
+            return no("no later node absorbs the transposition, which has other consumers", at=node)
         joined = self._joined(node, perm) if is_join(node) else node
         if joined is not node and not is_wanted:
             return no("an operand would have to be transposed", at=node)
@@ -248,7 +249,7 @@ class ChannelsLast:
         return transposed(self.op, x, [perm[axis] for axis in outer])
 
     def _joined(self, node: ir.Node, perm: Permutation) -> ir.Node:
-        """Return a node all whose operands are read before transposition; some may have to be transposed for it."""
+        """Return the node with all operands readable before transposition, some by new transpositions."""
         inputs = list(node.inputs)
         for index, value in enumerate(inputs):
             if value is None or untransposed(value, perm) is not None:
@@ -262,7 +263,7 @@ class ChannelsLast:
         return copy.producer()
 
     def _reads(self, node: ir.Node) -> tuple[ir.Value, Permutation] | None:
-        """Return what a node reads through a transposition, of the most axes, and the transposition."""
+        """Return the untransposed operand of the highest rank, and its transposition; None if there is none."""
         found: list[tuple[ir.Value, Permutation]] = []
         for value in node.inputs if is_join(node) else node.inputs[:1]:
             producer = None if value is None else value.producer()
@@ -274,13 +275,13 @@ class ChannelsLast:
         return max(found, key=lambda each: len(each[1]), default=None)
 
     def _reads_flat(self, node: ir.Node) -> bool:
-        """Tell whether a node reads, flattened, what was transposed."""
+        """Return whether a node reads a flattened transposed image."""
         flat = node.inputs[0] if node.inputs else None
         producer = None if flat is None else flat.producer()
         return producer is not None and producer.op_type in ("Flatten", "Reshape") and self._reads(producer) is not None
 
     def _with_transposes(self, node: ir.Node) -> list[ir.Node]:
-        """Return a node, and before it the transpositions that nobody else reads."""
+        """Return a node, preceded by the transpositions that only it reads."""
         alone = [value for value in node.inputs if value is not None and not _is_forked(value, node)]
         before = [value.producer() for value in alone]
         return [*dict.fromkeys(each for each in before if each is not None and permutation(each) is not None), node]
@@ -296,7 +297,7 @@ def _is_forked(value: ir.Value | None, reader: ir.Node) -> bool:
 
 
 def _of_constants(nodes: Sequence[ir.Node]) -> set[ir.Value | None]:
-    """Find the values that are computed of constants alone."""
+    """Return the values that are computed from constants only."""
     found: set[ir.Value | None] = {None}
     for node in nodes:
         if node.inputs and all(value in found or is_constant(value) for value in node.inputs):

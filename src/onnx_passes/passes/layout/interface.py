@@ -1,4 +1,4 @@
-"""Inputs and outputs of a model in another layout."""
+"""Layout changes of the inputs and outputs of a model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx_passes.graph.permutations import inverse
 from onnx_passes.passes.layout.layouts import Change
 
 MARK = "onnx_passes.layout"
-"""The metadata in which an input or output says how it was changed."""
+"""Metadata key of an input or output for its change of layout."""
 
 
 def convert_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
-    """Put a transposition behind an input; it has the shape that gives the old one."""
+    """Transpose an input to its original layout, and set the shape of the new layout."""
     old = value.shape
     assert old is not None
     node = transpose_of(value, change.perm, names)
@@ -29,7 +29,7 @@ def convert_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names
 
 
 def convert_output(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
-    """Return a transposed value under the name of the old one, which gets another."""
+    """Return the transposed value under the original name; the original value gets another name."""
     assert value.shape is not None
     node = transpose_of(value, change.perm, names)
     node.outputs[0].shape = permuted_shape(value.shape, change.perm)
@@ -37,7 +37,7 @@ def convert_output(graph: ir.Graph, value: ir.Value, change: Change, names: Name
 
 
 def return_instead(graph: ir.Graph, value: ir.Value, nodes: Sequence[ir.Node], change: Change, names: Names) -> None:
-    """Return what the last of some nodes makes of a value, under its name."""
+    """Return the result of the last node instead of ``value``, under its name."""
     result = nodes[-1].outputs[0]
     result.name, value.name = value.name, names.value(f"{value.name}_{change.assumes.lower() or 'before'}")
     result.metadata_props[MARK] = str(change)
@@ -55,11 +55,11 @@ def transpose_of(value: ir.Value, perm: Sequence[int], names: Names) -> ir.Node:
 
 
 def describe(result: ir.Value, value: ir.Value) -> None:
-    """Give a new value the type and the annotations of another."""
+    """Give a new value the type and annotations of another."""
     result.type = None if value.type is None else copy_type(value.type)
     carry_annotations(value, result)
 
 
 def permuted_shape(shape: ir.Shape, perm: Sequence[int]) -> ir.Shape:
-    """Put dimensions, and what they are called, in another order."""
+    """Permute dimensions and their denotations."""
     return ir.Shape([shape[axis] for axis in perm], denotations=[shape.get_denotation(axis) for axis in perm])

@@ -10,12 +10,12 @@ from onnx_passes.core.errors import OptionError
 
 _ARROW = ">"
 _KEEP = "-"
-_HINT = "write NHWC>NCHW, 0312, - to leave one as it is, or {assumes: NHWC, perm: [0, 3, 1, 2]}"
+_HINT = "write NHWC>NCHW, 0312, - for no change, or {assumes: NHWC, perm: [0, 3, 1, 2]}"
 
 
 @dataclass(frozen=True)
 class Change:
-    """A permutation of axes; ``assumes`` and ``gives`` are the layouts before and after it, if they have letters."""
+    """A permutation of axes; ``assumes`` and ``gives`` are the layouts before and after it, if named."""
 
     perm: tuple[int, ...]
     assumes: str = ""
@@ -30,7 +30,7 @@ class Change:
 
 
 def parse_change(given: object) -> Change | None:
-    """Read a change from text or from an entry of a configuration; nothing where an axis order is to stay."""
+    """Parse a change from text or a configuration entry; None for no change."""
     if given is None or given == _KEEP or given == {}:
         return None
     if isinstance(given, Mapping):
@@ -48,7 +48,7 @@ def parse_change(given: object) -> Change | None:
 
 
 def change_text(given: object) -> str:
-    """Return a change in its short form."""
+    """Return the short text form of a change."""
     change = parse_change(given)
     return _KEEP if change is None else str(change)
 
@@ -62,4 +62,4 @@ def _checked(perm: list[Any], assumes: str, given: object) -> Change:
 
 
 def _refused(given: object) -> OptionError:
-    return OptionError(f"{given!r} is no change of layout", hint=_HINT)
+    return OptionError(f"{given!r} is not a change of layout", hint=_HINT)

@@ -1,4 +1,4 @@
-"""Quantize, or count thresholds, before a transposition rather than behind it."""
+"""Sink transpositions below quantizers and thresholds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.permutations import Permutation, permutation
 from onnx_passes.graph.shapes import rank
-from onnx_passes.ops.collection import definitions
-from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN
+from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN, definitions
 from onnx_passes.ops.quantizer import Quantizer
 from onnx_passes.passes.move.quantizer_axes import past_quantizer, past_thresholds
 from onnx_passes.rewrite.hints import hints
@@ -47,10 +46,11 @@ class MoveTransposePastQuantizer(Transformation, RewriteRuleSetPass):
     """Sink transposes below quantizers and thresholds of QONNX.
 
     Rewrites: ``Quant(Transpose(x), s, z, b)`` → ``Transpose(Quant(x, s', z', b'))`` with the axes of constant
-              parameters put back, and so on for all quantizers;
-              ``MultiThreshold(Transpose(x), t)`` → ``Transpose(MultiThreshold(x, t))`` with the layout before.
-    Refuses:  a transposition that others use too; parameters of channels that are computed; layouts that QONNX has no
-              name for; unknown ranks.
+              parameters permuted back, likewise for all quantizers;
+              ``MultiThreshold(Transpose(x), t)`` → ``Transpose(MultiThreshold(x, t))`` with the layout before the
+              transposition.
+    Refuses:  a transposition with other consumers; per-channel parameters that are computed; layouts without a name in
+              QONNX; unknown ranks.
     Exactness: bit-exact.
     """
 
@@ -58,7 +58,7 @@ class MoveTransposePastQuantizer(Transformation, RewriteRuleSetPass):
     fuzz_hints = hints(*_EXAMPLES)
 
     def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator, under the name that all have once they are imported."""
+        """Return a rule for each operator, under the name that it has after import."""
         thresholds = [_rule("MultiThreshold", domain, past_thresholds) for domain in (_GENERAL, OUR_DOMAIN)]
         quantizers = {(each.name, each.domains[0]): None for each in definitions() if isinstance(each, Quantizer)}
         return [*(_rule(name, domain, past_quantizer) for name, domain in quantizers), *thresholds]

@@ -1,4 +1,4 @@
-"""Constants, and what is computed of constants alone, with their elements in another order."""
+"""Permute constants, and values that are computed from constants only."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from onnx_passes.graph.edits import carry_annotations
 from onnx_passes.graph.permutations import inverse, permutation
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import is_elementwise
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.quantizer import Quantizer
 
 Change = Callable[[np.ndarray], np.ndarray]
-"""Moves elements along axes of an array; axes of size one, along which an array is the same, move with the others."""
+"""Moves elements of an array along its axes; axes of size one, to which the array broadcasts, move with the others."""
 
 _LINEAR = ("QuantizeLinear", "DequantizeLinear")
 
 
 def rearranged(op: Builder, value: ir.Value, length: int, change: Change) -> ir.Value | None:
-    """Return a value of constants, of a certain rank, with its elements in another order; nothing for other values.
+    """Return a constant-valued expression of rank ``length`` with rearranged elements; None for other values.
 
-    Quantizers and elementwise operators stay, on rearranged constants.
+    Quantizers and elementwise operators are rebuilt on rearranged constants.
     """
     tensor, node = constant_tensor(value), value.producer()
     if tensor is not None:
@@ -60,7 +60,7 @@ def _constant(op: Builder, value: ir.Value, tensor: ir.TensorProtocol, length: i
 
 
 def _linear(op: Builder, node: ir.Node, length: int, change: Change) -> ir.Value | None:
-    """Rearrange scales and zero points of an axis along with what they belong to."""
+    """Rearrange scales and zero points of an axis together with the tensor."""
     x, axis = argument(node, 0), integer(node, "axis", 1)
     moved = None if x is None else rearranged(op, x, length, change)
     if moved is None or axis is None or integer(node, "block_size", 0):
@@ -81,7 +81,7 @@ def _linear(op: Builder, node: ir.Node, length: int, change: Change) -> ir.Value
 
 
 def _described(made: ir.Value, node: ir.Node, length: int, change: Change) -> ir.Value:
-    """Note the shape of a rearranged result."""
+    """Set the shape of a rearranged result."""
     shape = static_shape(node.outputs[0])
     made.type = node.outputs[0].type
     if shape is not None and len(shape) == length:
@@ -90,7 +90,7 @@ def _described(made: ir.Value, node: ir.Node, length: int, change: Change) -> ir
 
 
 def _filled(op: Builder, node: ir.Node, length: int, change: Change) -> ir.Value | None:
-    """Fill another shape."""
+    """Build a ConstantOfShape with the rearranged shape."""
     shape = integers(node, 0)
     if shape is None or len(shape) > length:
         return None
@@ -99,7 +99,7 @@ def _filled(op: Builder, node: ir.Node, length: int, change: Change) -> ir.Value
 
 
 def _transposed(op: Builder, node: ir.Node, length: int, change: Change) -> ir.Value | None:
-    """Rearrange what is transposed so that the result is as wanted."""
+    """Rearrange the operand of a Transpose so that the result is as required."""
     perm, x = permutation(node, length), argument(node, 0)
     if perm is None or x is None or len(perm) != length:
         return None

@@ -11,8 +11,8 @@ from onnx_passes.core.compose import ComposePass
 class SinkTransposes(ComposePass):
     """Sink transposes below elementwise operators and quantizers until they cancel.
 
-    Rewrites: ``move-transpose-past-quantizer, move-transpose-down, eliminate-transpose``, as long as something changes.
-    Refuses:  what its members refuse.
+    Rewrites: ``move-transpose-past-quantizer, move-transpose-down, eliminate-transpose``, until nothing changes.
+    Refuses:  the cases that its members refuse.
     Exactness: bit-exact.
     """
 

@@ -1,4 +1,4 @@
-"""DepthToSpace and SpaceToDepth on images whose channels come last."""
+"""Channels-last forms of DepthToSpace and SpaceToDepth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IMAGE = 4
 
 
 def _sizes(images: ChannelsLast, node: ir.Node) -> tuple[ir.Value, int, list[int]] | Refusal:
-    """Return the image, the size of blocks, and height, width and channels; the batch may be open."""
+    """Return the image, the block size, and height, width and channels, which must be known."""
     x, block = argument(node, 0), integer(node, "blocksize", 0)
     sizes = dims(x)
     if x is None or sizes is None or len(sizes) != _IMAGE or not block:
@@ -26,7 +26,7 @@ def _sizes(images: ChannelsLast, node: ir.Node) -> tuple[ir.Value, int, list[int
 
 
 def _moved(images: ChannelsLast, x: ir.Value, apart: list[int], perm: list[int], joined: list[int]) -> ir.Value:
-    """Take blocks apart, move their axes, and join them again."""
+    """Split axes into blocks, permute them, and merge them again."""
     split = images.op.Reshape(x, np.array([-1, *apart], np.int64))
     return images.op.Reshape(images.op.Transpose(split, perm=perm), np.array([-1, *joined], np.int64))
 

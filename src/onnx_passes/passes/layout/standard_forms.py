@@ -1,4 +1,4 @@
-"""Standard convolutions and pooling between transpositions, in networks that work with channels last."""
+"""Standard convolutions and pooling between transpositions, in channels-last networks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SEQUENCE = 3
 
 
 class StandardImages(ChannelsLast):
-    """Leaves what ONNX has for channels first only as it is, and turns its results for those that follow.
+    """Keeps operators that ONNX has for channels first only, and transposes their results for later operators.
 
-    With ``qonnx`` that is what QONNX has no operator for.
+    With ``qonnx`` only operators without a form in QONNX are kept.
     """
 
     def __init__(self, editor: Editor, *, exact: bool = False, qonnx: bool = False) -> None:
@@ -26,33 +26,33 @@ class StandardImages(ChannelsLast):
         self._qonnx = qonnx
 
     def form(self, node: ir.Node) -> ChannelsLastForm | None:
-        """Return how a node computes: forms of QONNX's domain stand between transpositions."""
+        """Return the form of a node; operators in QONNX's domain stay between transpositions."""
         form = CHANNELS_LAST.get(node)
         if form is None or not form.starts or (self._qonnx and form.in_qonnx):
             return form
         return _NORMALIZED if node.op_type == "BatchNormalization" else _BETWEEN
 
     def sinks(self, transpose: ir.Node) -> bool:
-        """Tell whether a transposition is to sink: not one that brings channels to the end."""
+        """Return whether a transposition is to sink: not if it moves channels to the end."""
         perm, source = permutation(transpose), transpose.inputs[0]
         if perm is None or perm != to_last(len(perm)):
             return True
-        # With one axis beside the channels, to bring these to the end and to bring them back is the same.
+        # With a single spatial axis, the permutation is its own inverse.
         producer = None if source is None else source.producer()
         return len(perm) == _SEQUENCE and producer is not None and not self.starts(producer)
 
     def note_refusal(self, node: ir.Node, reason: str) -> None:
-        """Name what stays, unless all do."""
+        """Report nodes that stay unchanged, except in the standard domain, where all do."""
         if self._qonnx:
             super().note_refusal(node, reason)
 
 
 def _between(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
     if not any(_follows(images, user) for user in node.outputs[0].consumers()):
-        return no("nobody behind it works with channels last", at=node)
+        return no("no consumer works with channels last", at=node)
     sizes = dims(node.outputs[0])
     if sizes is not None and all(size == 1 for size in sizes[2:]):
-        return no("its result is one place, where the order of axes makes no difference", at=node)
+        return no("its result is a single pixel, for which the axis order does not matter", at=node)
     return images.op.Transpose(images.op.like(node, node.inputs), perm=to_last(rank(node.outputs[0]) or 0))
 
 
@@ -62,7 +62,7 @@ def _follows(images: ChannelsLast, node: ir.Node) -> bool:
 
 
 def _normalized(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
-    """Multiply and add: constants of channels come last by themselves."""
+    """Build the normalization as product and sum, with constants along the last axis."""
     x = node.inputs[0]
     read = normalization_of(node)
     if isinstance(read, Refusal) or x is None or x.dtype is None:

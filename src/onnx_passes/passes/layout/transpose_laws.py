@@ -1,4 +1,4 @@
-"""Laws of transpositions that operators and layout converters take up."""
+"""Laws of transpositions that operators and layout converters absorb."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor, is_constant
 from onnx_passes.graph.permutations import moves_only_ones, permutation, reshape_target
 from onnx_passes.graph.shapes import dims
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.definition import OUR_DOMAIN
+from onnx_passes.ops.definition import OUR_DOMAIN, definition_of
 from onnx_passes.passes.layout.flattened import Flattened, product_of_flattened
 from onnx_passes.passes.layout.rearranged import rearranged
 from onnx_passes.passes.move.forms import shaped
@@ -64,7 +63,7 @@ def _product_channels_last(op: Builder, node: ir.Node, transpose: ir.Node) -> Re
         return no("the weights are not constant", at=node)
     array = tensor.numpy()
     if perm != [0, array.ndim - 1, *range(1, array.ndim - 1)]:
-        return no("the channels do not come last", at=transpose)
+        return no("the transposition does not move the last axis to the channels", at=transpose)
     if array.shape[2:] != (1,) * (array.ndim - 2) or not _is_plain(node):
         return no("it has windows, strides, pads or groups", at=node)
     weights = ir.Tensor(np.ascontiguousarray(array.reshape(array.shape[:2]).T), dtype=tensor.dtype)
@@ -99,9 +98,9 @@ def _mean_before(op: Builder, transpose: ir.Node) -> Rewritten:
 def _reshaped(op: Builder, node: ir.Node, x: ir.Value) -> Rewritten:
     perm, sizes, y = permutation(node), dims(x), node.outputs[0]
     if perm is None or sizes is None or perm == sorted(perm):
-        return no("the rank is not known, or nothing moves", at=y)
+        return no("the rank is not known, or the transposition is the identity", at=y)
     if not moves_only_ones(perm, sizes):
-        return no("axes move that have more than one place", at=y)
+        return no("it moves axes of other sizes than one", at=y)
     target = reshape_target([sizes[axis] for axis in perm])
     if target is None:
         return no("several sizes are not known, or one is zero")
@@ -113,11 +112,11 @@ def _transposed_weights(op: Builder, node: ir.Node, x: ir.Value) -> Rewritten:
     if perm is None:
         return no("the rank is not known", at=node)
     moved = None if is_constant(x) else rearranged(op, x, len(perm), lambda array: array.transpose(perm))
-    return no("it is not computed of constants alone, element by element", at=x) if moved is None else moved
+    return no("it is not computed elementwise from constants only", at=x) if moved is None else moved
 
 
 def _converted(op: Builder, outer: ir.Node, inner: ir.Node) -> Rewritten:
-    """Build one converter for two nodes, of which one may be a transposition."""
+    """Build one converter for two nodes, one of which may be a transposition."""
     if inner.op_type == "Transpose":
         layouts = _before(outer, inner)
     else:
@@ -172,8 +171,8 @@ class AbsorbTranspose(LawPass):
               MatMul and Gemm, Flatten and Reshape; ``Conv(Transpose(x), w, b)`` with windows of one element, channels
               last → ``Transpose(x @ w' + b)``; ``GlobalAveragePool(Transpose(x))`` → ``Transpose(ReduceMean(x))``;
               ``Transpose(x)`` that moves only axes of size one → ``Reshape(x)``.
-    Refuses:  weights that are not constant; sizes of the moved axes that are not known; a batch axis that moves;
-              what was flattened, if others use it too; windows, strides, pads and groups.
+    Refuses:  weights that are not constant; unknown sizes of the moved axes; a batch axis that moves; a flattened value
+              with other consumers; windows, strides, pads and groups.
     Exactness: up to rounding; sums are taken in another order.
     """
 
@@ -200,10 +199,10 @@ class AbsorbTransposeIntoLayout(LawPass):
     """Merge layout converters with the transposes and converters next to them.
 
     Rewrites: ``LayoutConverter<NCHW, NHWC>(Transpose<0312>(x))`` → ``LayoutConverter<NHWC, NHWC>(x)``, likewise with
-              the transposition behind; two converters where one ends as the other begins → one. A converter stays, also
-              if it moves nothing: it says what the axes are.
-    Refuses:  a transposition of unknown rank; converters that name axes differently, or are damaged; results that
-              others use, too.
+              the transposition last; two converters of which the second starts with the result of the first → one. A
+              converter that moves nothing stays: it names the axes.
+    Refuses:  a transposition of unknown rank; converters with different or invalid axis names; results with other
+              consumers.
     Exactness: bit-exact.
     """
 
@@ -221,12 +220,12 @@ class AbsorbTransposeIntoLayout(LawPass):
 @passes.verify.equality
 @passes.register(tags=("layout",))
 class AbsorbTransposeIntoWeights(LawPass):
-    """Transpose weights, and the parameters of their quantizers, now.
+    """Transpose constant weights, and the parameters of their quantizers, in place.
 
-    Rewrites: ``Transpose(Quant(w, s, z, b))`` → ``Quant(w', s', z', b')`` with constants that are transposed, likewise
-              other quantizers, DequantizeLinear and elementwise operators of constants alone.
-    Refuses:  constants themselves, which fold-constants transposes; values that depend on inputs; results that others
-              use, too.
+    Rewrites: ``Transpose(Quant(w, s, z, b))`` → ``Quant(w', s', z', b')`` with transposed constants, likewise for other
+              quantizers, DequantizeLinear and elementwise operators on constants only.
+    Refuses:  plain constants, which fold-constants transposes; values that depend on inputs; results with other
+              consumers.
     Exactness: bit-exact.
     """
 

@@ -1,4 +1,4 @@
-"""What is known of values that are transposed: types, shapes, annotations."""
+"""Types, shapes and annotations of transposed values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx_passes.passes.move.forms import shaped
 
 
 def describe(made: ir.Value, like: ir.Value, perm: Permutation | None = None) -> ir.Value:
-    """Give a new value the type, and the transposed shape, of another, as it is annotated."""
+    """Give a new value the type, annotations and permuted shape of another."""
     sizes, layout = dims(like), layout_of(like)
     set_datatype(made, datatype_of(like))
     if layout is not None and perm is not None and len(layout) == len(perm):
@@ -26,7 +26,7 @@ def describe(made: ir.Value, like: ir.Value, perm: Permutation | None = None) ->
 
 
 def as_vector(value: ir.Value, perm: Permutation) -> list[Dim] | None:
-    """Return the sizes, broadcast, of one number for each channel or the like, for which to transpose is to reshape."""
+    """Return the broadcast sizes of a vector along one axis, whose transposition is a reshape; None otherwise."""
     sizes = dims(value)
     if sizes is None or len(sizes) > len(perm):
         return None
@@ -36,13 +36,13 @@ def as_vector(value: ir.Value, perm: Permutation) -> list[Dim] | None:
 
 
 def restored(op: Builder, value: ir.Value, perm: Permutation) -> ir.Value:
-    """Transpose a value."""
+    """Transpose a value, with its shape."""
     sizes = dims(value)
     return shaped(op.Transpose(value, perm=perm), None if sizes is None else permuted(sizes, perm))
 
 
 def describe_result(new: ir.Value, old: ir.Value) -> None:
-    """Note type and shape of a result, and of what it is transposed from."""
+    """Set type and shape of a result, and of the value that it transposes."""
     node = new.producer()
     perm = permutation(node, rank(old))
     if node is None or node.graph is not None:

@@ -1,4 +1,4 @@
-"""Convolutions, pooling and normalization on images whose channels come last, as QONNX has them."""
+"""QONNX's channels-last forms of convolutions, pooling and normalization."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AXES_ARE_INPUTS = {"ReduceMean": 18, "ReduceMax": 18}
 
 
 def _windows(node: ir.Node, kernel: list[int] | None) -> dict[str, Any] | Refusal:
-    """Return all that QONNX wants to know of windows, padding included."""
+    """Return the window attributes of QONNX, with explicit padding."""
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         return no("it has attributes of a function", at=node)
     if kernel is None:
@@ -27,7 +27,7 @@ def _windows(node: ir.Node, kernel: list[int] | None) -> dict[str, Any] | Refusa
     count = len(kernel)
     pads = pads_of(node, kernel)
     if pads is None:
-        return no("its padding is left open, and the size of the image is not known", at=node)
+        return no("auto_pad needs the size of the image, which is not known", at=node)
     return {
         "kernel_shape": list(kernel),
         "strides": list(node.attributes.get_ints("strides") or (1,) * count),
@@ -52,7 +52,7 @@ def _conv(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
 
 def _conv_transpose(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
     if "output_shape" in node.attributes or node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET":
-        return no("its padding is left to the size of its result", at=node)
+        return no("its padding depends on output_shape or auto_pad", at=node)
     made = _conv(images, node)
     more = node.attributes.get("output_padding")
     if isinstance(made, ir.Value) and more is not None:
@@ -80,20 +80,20 @@ def _pool(images: ChannelsLast, node: ir.Node, **more: int | None) -> ir.Value |
 def _batch_normalization(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
     x = argument(node, 0)
     if x is None or integer(node, "training_mode", 0) or integer(node, "spatial", 1) != 1:
-        return no("it is in training mode, or normalizes each element on its own", at=node)
+        return no("it is in training mode, or has parameters for each pixel", at=node)
     numbers = {name: node.attributes.get_float(name, usual) for name, usual in (("epsilon", 1e-5), ("momentum", 0.9))}
     return _made(images, node, [images.last(x), *node.inputs[1:5]], **numbers)
 
 
 def _made(images: ChannelsLast, node: ir.Node, inputs: Sequence[ir.Value | None], **attributes: Any) -> ir.Value:
-    """Build QONNX's operator of the same name; its versions are those of ONNX."""
+    """Build the operator of the same name in QONNX's domain, whose versions are those of ONNX."""
     imports = images.editor.scope.container.opset_imports
     version = imports.get(CHANNELS_LAST_DOMAIN, images.op.opset)
     return images.op.op(node.op_type, *inputs, _domain=CHANNELS_LAST_DOMAIN, _version=version, **attributes)
 
 
 def _reduced(operator: str, *, exact: bool) -> ChannelsLastForm:
-    """Reduce all places of an image at once."""
+    """Return the form of a reduction over all spatial axes."""
 
     def build(images: ChannelsLast, node: ir.Node) -> ir.Value | Refusal:
         x = argument(node, 0)

@@ -1,1 +1,1 @@
-"""Passes that put simpler operators in the place of one."""
+"""Passes that lower an operator to simpler ones."""

@@ -1,4 +1,4 @@
-"""Laws of activations: what they are made of, written so that nothing overflows on the way."""
+"""Laws of activations: lower them to their definitions, without intermediate overflow."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
 
 def is_floating(value: ir.Value) -> bool:
-    """Tell whether a value is known to be of floats."""
+    """Return whether a value is known to be of floats."""
     return value.dtype is not None and value.dtype.is_floating_point()
 
 
 def has_elements(value: ir.Value) -> bool:
-    """Tell whether every axis is known to have elements, and there is one."""
+    """Return whether a value is known to have axes, all of size at least one."""
     shape = static_shape(value)
     return bool(shape) and 0 not in shape
 
 
 def axes(axis: int) -> list[int]:
-    """List a single axis."""
+    """Return an axis as a list."""
     return [axis]
 
 
@@ -76,7 +76,7 @@ class LowerHardsigmoid(LawPass):
 
     Rewrites: ``HardSigmoid<a, b>(x)`` → ``Clip(a * x + b, 0, 1)``.
     Refuses:  opsets below 13; an input of unknown type.
-    Exactness: rounding; NaN stays NaN, where some kernels make it a number.
+    Exactness: rounding; NaN stays NaN, where some kernels return a number.
     """
 
     lowers = ("HardSigmoid",)
@@ -91,7 +91,7 @@ class LowerHardswish(LawPass):
 
     Rewrites: ``HardSwish(x)`` → ``x * Clip(x / 6 + 0.5, 0, 1)``.
     Refuses:  opsets below 13; an input of unknown type.
-    Exactness: rounding; NaN stays NaN, where some kernels make it a number.
+    Exactness: rounding; NaN stays NaN, where some kernels return a number.
     """
 
     lowers = ("HardSwish",)
@@ -106,7 +106,7 @@ class LowerLogsoftmax(LawPass):
 
     Rewrites: ``LogSoftmax(x)`` → ``d - Log(ReduceSum(Exp(d)))`` with ``d = x - ReduceMax(x)``.
     Refuses:  opsets below 18; an input of unknown type or shape, or an empty one.
-    Exactness: rounding; where there is a NaN, ONNX Runtime may return anything for the rest of its row.
+    Exactness: rounding; in a row with a NaN, ONNX Runtime may return anything for the other elements.
     """
 
     lowers = ("LogSoftmax",)
@@ -139,7 +139,7 @@ class LowerMish(LawPass):
 class LowerSigmoid(LawPass):
     """Lower Sigmoid to arithmetic and an exponential.
 
-    The exponential may overflow; its reciprocal is zero then.
+    The exponential may overflow; its reciprocal is then zero.
 
     Rewrites: ``Sigmoid(x)`` → ``1 / (1 + Exp(-x))``.
     Refuses:  opsets below 13; an input of unknown type.
@@ -181,7 +181,7 @@ class LowerSilu(LawPass):
 class LowerSoftmax(LawPass):
     """Lower Softmax to exponentials and their sum.
 
-    Rewrites: ``Softmax(x)`` → ``e / ReduceSum(e)`` with ``e = Exp(x - ReduceMax(x))``, which overflows nowhere.
+    Rewrites: ``Softmax(x)`` → ``e / ReduceSum(e)`` with ``e = Exp(x - ReduceMax(x))``, which does not overflow.
     Refuses:  opsets below 18; an input of unknown type or shape, or an empty one.
     Exactness: rounding.
     """
@@ -197,7 +197,7 @@ class LowerSoftmax(LawPass):
 class LowerSoftplus(LawPass):
     """Lower Softplus to a logarithm and an exponential.
 
-    Rewrites: ``Softplus(x)`` → ``Relu(x) + Log(1 + Exp(-|x|))``, which overflows nowhere.
+    Rewrites: ``Softplus(x)`` → ``Relu(x) + Log(1 + Exp(-|x|))``, which does not overflow.
     Refuses:  opsets below 13; an input of unknown type.
     Exactness: rounding; finite also where some kernels overflow.
     """

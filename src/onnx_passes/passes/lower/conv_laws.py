@@ -1,4 +1,4 @@
-"""Laws of convolutions: gathering, and a product of matrices."""
+"""Laws of convolutions: lower them to gathers and a matrix product."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def _windows(x: ir.Value, w: ir.Value, node: ir.Node) -> list[Window] | Refusal:
 
 
 def _spread_windows(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[Window] | Refusal:
-    """Read a transposed convolution as windows that see each element of the input where it was spread to."""
+    """Return the windows of a transposed convolution: the input elements that contribute to each output."""
     dims = len(kernel)
     mode = node.attributes.get_string("auto_pad", "NOTSET")
     if mode not in ("NOTSET", "VALID") or node.attributes.get_ints("output_shape"):
-        return no("the padding is left to the operator", at=node)
+        return no("the padding depends on auto_pad or output_shape", at=node)
     if rank(x) != dims + 2:
         return no("the rank of the input is not known", at=x)
     strides = node.attributes.get_ints("strides") or (1,) * dims
@@ -78,7 +78,7 @@ def _product_of_rows(op: Builder, node: ir.Node, x: ir.Value, w: ir.Value) -> Re
 
 
 def columns(op: Builder, x: ir.Value, windows: Sequence[Window]) -> ir.Value:
-    """Build ``[N, outputs…, C * kernel]``: for each output, what its window sees of all channels."""
+    """Build ``[N, outputs…, C * kernel]``: the elements of each window, over all channels."""
     dims = len(windows)
     if all(window.is_whole for window in windows):
         return op.Transpose(x, perm=[0, *range(2, 2 + dims), 1])
@@ -90,12 +90,12 @@ def columns(op: Builder, x: ir.Value, windows: Sequence[Window]) -> ir.Value:
 
 
 def _size(x: ir.Value, windows: Sequence[Window]) -> int:
-    """Return how many elements a window sees of all channels."""
+    """Return the number of elements of a window, over all channels."""
     return (dimension(x, 1) or 0) * math.prod(window.places.shape[1] for window in windows)
 
 
 def _matrix(op: Builder, w: ir.Value, groups: int, *, transposed: bool) -> tuple[ir.Value, int]:
-    """Return the weights as a matrix (for each group) with a column for each feature, and the number of features."""
+    """Return the weights as a matrix (one per group) with a column per feature, and the number of features."""
     shape = static_shape(w)
     assert shape is not None
     first, second, *kernel = shape
@@ -121,18 +121,18 @@ _OF_IMAGE = _law("Conv(x, w, ...) → product_of_image(result, x, w)", name="Con
 class LowerConv(LawPass):
     """Lower convolutions to gathers and matrix products.
 
-    Rewrites: ``Conv(x, w, b)`` → ``MatMul(rows of x, w') + b``, where each row is what the window sees at one place;
-              ``ConvTranspose`` likewise; with any groups, strides, dilations and padding. With ``im2col``, convolutions
-              of images → ``MatMul(Im2Col(x), w') + b`` channels last, between two transpositions.
-    Refuses:  opsets below 13; spatial sizes or shapes of weights that are not known; ``ConvTranspose`` whose padding is
-              left to ``auto_pad`` or ``output_shape``.
+    Rewrites: ``Conv(x, w, b)`` → ``MatMul(rows of x, w') + b``, where each row has the elements of one window; likewise
+              for ``ConvTranspose``; with any groups, strides, dilations and padding. With ``im2col``, convolutions of
+              images → ``MatMul(Im2Col(x), w') + b`` with channels last, between two transpositions.
+    Refuses:  opsets below 13; unknown spatial sizes or shapes of weights; ``ConvTranspose`` with ``auto_pad`` or
+              ``output_shape``.
     Exactness: rounding.
     """
 
     lowers = ("Conv", "ConvTranspose")
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
-    im2col: bool = option(False, "cut windows out by Im2Col of QONNX where the image and its weights are known")
+    im2col: bool = option(False, "extract windows by Im2Col of QONNX where the image and its weights are known")
     laws = (
         _OF_IMAGE,
         *(
@@ -142,5 +142,5 @@ class LowerConv(LawPass):
     )
 
     def chosen(self) -> Sequence[Law]:
-        """Leave out the law for images, unless it is asked for."""
+        """Return the laws, without that for images unless ``im2col`` is set."""
         return self.laws if self.im2col else [law for law in self.laws if law is not _OF_IMAGE]

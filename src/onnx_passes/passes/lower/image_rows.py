@@ -1,4 +1,4 @@
-"""Windows over images as Im2Col of QONNX cuts them out, channels last."""
+"""Windows over images, extracted channels last by Im2Col of QONNX."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TO_LAST, _TO_FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 
 @dataclass(frozen=True)
 class Patches:
-    """What Im2Col has to know: how many images, their channels and sizes, the windows, and how many there are."""
+    """Parameters of Im2Col: batch, channels and sizes of the images, the windows, and their numbers."""
 
     batch: Dim
     shape: tuple[int, ...]
@@ -33,12 +33,12 @@ class Patches:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether each window is just one place of the image, in order."""
+        """Return whether the windows are the single pixels of the image, in order."""
         return self.kernel == (1, 1) and self.strides == (1, 1) and not any(self.pads)
 
     @property
     def row(self) -> int:
-        """Return how many elements a window sees of all channels."""
+        """Return the number of elements of a window, over all channels."""
         return self.shape[0] * self.kernel[0] * self.kernel[1]
 
 
@@ -50,14 +50,14 @@ def _patches(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> Patches | Ref
         return no("the size of the image is not known, or zero", at=x)
     shape = tuple(size for size in sizes if size is not None)
     if node.attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or node.attributes.get_int("ceil_mode", 0):
-        return no("its padding is left open", at=node)
+        return no("its padding depends on auto_pad or ceil_mode", at=node)
     windows = windows_of(x, node, kernel)
     if isinstance(windows, Refusal):
         return windows
     strides = tuple(node.attributes.get_ints("strides") or (1, 1))
     dilations = tuple(node.attributes.get_ints("dilations") or (1, 1))
     pads = tuple(node.attributes.get_ints("pads") or (0, 0, 0, 0))
-    # QONNX takes an axis of size one for the second axis of a signal, and cuts no windows along it.
+    # QONNX reads an axis of size one as the second axis of a signal, and extracts no windows along it.
     if any(shape[1 + i] == 1 and (kernel[i] > 1 or pads[i] or pads[i + 2]) for i in (0, 1)):
         return no("Im2Col of QONNX has no windows along an axis of size one", at=node)
     outputs = tuple(window.outputs for window in windows)
@@ -70,13 +70,13 @@ def _batch(x: ir.Value) -> Dim:
 
 
 def _rows(op: Builder, x: ir.Value, patches: Patches, *, depthwise: bool = False) -> ir.Value:
-    """Build what each window sees as one row: ``[N, OH, OW, KH * KW * C]``."""
+    """Build the elements of each window as one row: ``[N, OH, OW, KH * KW * C]``."""
     image = op.Transpose(x, perm=_TO_LAST)
     channels, height, width = patches.shape
     _typed(image, x, [patches.batch, height, width, channels])
     if patches.is_whole:
         return image
-    # QONNX runs Im2Col only of what has a data type, be it floats.
+    # QONNX runs Im2Col only on tensors with a data type, even if it is FLOAT32.
     set_datatype(image, "FLOAT32")
     rows = op.Im2Col(
         image,
@@ -98,7 +98,7 @@ def _typed(made: ir.Value, like: ir.Value, shape: Sequence[Dim]) -> ir.Value:
 
 
 def product_of_image(op: Builder, node: ir.Node, x: ir.Value, w: ir.Value) -> Rewritten:
-    """Build a convolution of images with constant weights as a product of matrices, or refuse."""
+    """Build a convolution of images with constant weights as a matrix product, or refuse."""
     weights = constant(w)
     if weights is None or weights.ndim != 4 or 0 in weights.shape:
         return no("its weights are not constant", at=w)
@@ -117,7 +117,7 @@ def product_of_image(op: Builder, node: ir.Node, x: ir.Value, w: ir.Value) -> Re
 
 
 def _matrix(weights: np.ndarray, groups: int) -> np.ndarray:
-    """Return filters as columns, with zeros where a group does not look; rows are ordered as Im2Col orders them."""
+    """Return the filters as columns, zero outside their groups, with rows in the order of Im2Col."""
     features, depth, *kernel = weights.shape
     each = features // groups
     matrix = np.zeros((*kernel, groups * depth, features), weights.dtype)
@@ -128,7 +128,7 @@ def _matrix(weights: np.ndarray, groups: int) -> np.ndarray:
 
 
 def largest_of_image(op: Builder, node: ir.Node, x: ir.Value) -> Rewritten:
-    """Build a MaxPool of images channels last, or refuse."""
+    """Build a channels-last MaxPool of images, or refuse."""
     if any(step != 1 for step in node.attributes.get_ints("dilations") or ()):
         return no("MaxPoolNHWC of QONNX has no dilations", at=node)
     patches = _patches(x, node, node.attributes.get_ints("kernel_shape", ()))
@@ -156,14 +156,14 @@ def _pooled(x: ir.Value, node: ir.Node) -> Patches | Refusal:
 
 
 def average_of_image(op: Builder, node: ir.Node, x: ir.Value) -> Rewritten:
-    """Build an average of images as a sum of what each window sees, or refuse."""
+    """Build an average pool of images as a scaled sum over each window, or refuse."""
     if x.dtype is not ir.DataType.FLOAT:
         return no("it is not known to be of floats", at=x)
     patches = _pooled(x, node)
     if isinstance(patches, Refusal):
         return patches
     if any(patches.pads) and not node.attributes.get_int("count_include_pad", 0):
-        return no("windows at the border are averages of fewer elements", at=node)
+        return no("windows at the border average fewer elements", at=node)
     places, channels = patches.kernel[0] * patches.kernel[1], patches.shape[0]
     apart = [*patches.outputs, places, channels]
     first = patches.batch if isinstance(patches.batch, int) else 0

@@ -22,13 +22,13 @@ _MASK, _PAST_KEY, _PAST_VALUE, _LENGTHS = 3, 4, 5, 6
 @passes.verify.tolerance
 @passes.register("lower")
 class LowerAttention(EditorPass):
-    """Lower Attention to products, a softmax, and what splits, repeats and caches heads.
+    """Lower Attention to products, a softmax, and operators that split, repeat and cache heads.
 
-    Rewrites: ``Attention(q, k, v, mask)`` → ``MatMul(Softmax(MatMul(q * scale, Transpose(k)) + mask), v)``, where
-              rows of keys that are all masked give zeros; with causal masks, groups of queries, past and present, a
-              soft cap, and heads beside each other; half precision is computed in single precision.
-    Refuses:  scores that are used; lengths without padding; numbers of heads or a size that are not known; other types
-              than single and half precision.
+    Rewrites: ``Attention(q, k, v, mask)`` → ``MatMul(Softmax(MatMul(q * scale, Transpose(k)) + mask), v)``, where fully
+              masked rows give zeros; with causal masks, groups of queries, cached keys and values, a soft cap, and
+              heads in one axis with their size; half precision is computed in single precision.
+    Refuses:  scores that are used; lengths without padding; unknown numbers or sizes of heads; other types than single
+              and half precision.
     Exactness: rounding.
     """
 
@@ -37,7 +37,7 @@ class LowerAttention(EditorPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the nodes of the graph and its subgraphs."""
+        """Lower the nodes of the graph and its subgraphs."""
         for node in [node for node in all_nodes(editor.graph) if (node.domain, node.op_type) == ("", "Attention")]:
             with editor.rewrite("LowerAttention", node) as r:
                 _lower(r, node)
@@ -84,7 +84,7 @@ def _lower(r: Rewrite, node: ir.Node) -> None:
 
 
 def _sizes(node: ir.Node, q: ir.Value, k: ir.Value, v: ir.Value) -> tuple[int, int, int, int] | None:
-    """Return the heads of queries, those of keys, and the sizes of a head."""
+    """Return the numbers of query and key heads, and the head sizes of queries and values; None if unknown."""
     if rank(q) == _FLAT:
         queries, keys = (node.attributes.get_int(name, 0) for name in ("q_num_heads", "kv_num_heads"))
         widths = (dimension(q, -1), dimension(v, -1))
@@ -123,7 +123,7 @@ def _weights(op: Builder, node: ir.Node, scores: ir.Value, mask: ir.Value | None
 
 
 def _causal(op: Builder, node: ir.Node, q: ir.Value, k: ir.Value) -> ir.Value:
-    """Build what is true where a key is not behind the query, counted from the end of the past."""
+    """Build the mask that is true for keys not after the query, counted from the end of the cache."""
     queries, keys = (op.Squeeze(op.Shape(x, start=2, end=3), [0]) for x in (q, k))
     zero, one = np.array(0, np.int64), np.array(1, np.int64)
     rows = op.Range(zero, queries, one)

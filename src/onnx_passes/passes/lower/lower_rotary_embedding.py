@@ -20,10 +20,9 @@ _FLAT = 3
 class LowerRotaryEmbedding(EditorPass):
     """Lower RotaryEmbedding to products and sums of halves, or of neighbours.
 
-    Rewrites: ``RotaryEmbedding(x, cos, sin)`` → ``Concat(a * cos - b * sin, a * sin + b * cos)`` with
-              ``a, b = Split(x)``; angles that are looked up by position → ``Gather``; elements that are not rotated
-              stay.
-    Refuses:  a number of heads or a size that is not known; other types than single and half precision.
+    Rewrites: ``RotaryEmbedding(x, cos, sin)`` → ``Concat(a * cos - b * sin, a * sin + b * cos)`` with ``a, b =
+              Split(x)``; angles by position → ``Gather``; unrotated elements are kept.
+    Refuses:  unknown numbers or sizes of heads; other types than single and half precision.
     Exactness: rounding.
     """
 
@@ -32,7 +31,7 @@ class LowerRotaryEmbedding(EditorPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the nodes of the graph and its subgraphs."""
+        """Lower the nodes of the graph and its subgraphs."""
         for node in [
             node for node in all_nodes(editor.graph) if (node.domain, node.op_type) == ("", "RotaryEmbedding")
         ]:
@@ -55,7 +54,7 @@ def _lower(r: Rewrite, node: ir.Node) -> None:
     turned = node.attributes.get_int("rotary_embedding_dim", 0) or size
     parts = op.Reshape(x, [0, 0, heads, size]) if is_flat else x
     positions = node.inputs[3] if len(node.inputs) > 3 else None
-    # Heads come behind positions where they are split here, and before them otherwise.
+    # The axis of heads comes after that of positions if heads are split here, and before it otherwise.
     cos, sin = (
         op.Unsqueeze(angle if positions is None else op.Gather(angle, positions, axis=0), [2 if is_flat else 1])
         for angle in angles

@@ -1,4 +1,4 @@
-"""Laws of normalizations over the last axes: means, a root and a division."""
+"""Laws of normalizations over the last axes: lower them to means, a root and a division."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FAST_MATH = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
 
 def _is_known(node: ir.Node, x: ir.Value) -> Answer:
-    """Refuse types in which kernels compute otherwise than they say, and axes that are not known."""
+    """Refuse types for which kernels deviate from the definition, and unknown axes."""
     if x.dtype is None or not x.dtype.is_floating_point():
         return no("the input is not known to be of floats", at=x)
     is_short = x.dtype in (ir.DataType.FLOAT, ir.DataType.FLOAT16)
@@ -25,7 +25,7 @@ def _is_known(node: ir.Node, x: ir.Value) -> Answer:
 
 
 def _definition(op: Builder, node: ir.Node, x: ir.Value, centred: bool) -> Rewritten:
-    """Build the normalization in single precision, and scale and shift its result."""
+    """Build the normalization in single precision, then scale and shift its result."""
     dims, is_half = rank(x) or 0, x.dtype is ir.DataType.FLOAT16
     axes = list(range(node.attributes.get_int("axis", -1) % dims, dims))
     wide = op.Cast(x, to=ir.DataType.FLOAT.value) if is_half else x
@@ -41,7 +41,7 @@ def _definition(op: Builder, node: ir.Node, x: ir.Value, centred: bool) -> Rewri
 
 
 def _mean(op: Builder, value: ir.Value, axes: list[int]) -> ir.Value:
-    """Average over axes, which were an attribute before opset 18."""
+    """Build a mean over axes, which were an attribute before opset 18."""
     if op.opset < 18:
         return op.ReduceMean(value, axes=axes, keepdims=1)
     return op.ReduceMean(value, axes, keepdims=1)

@@ -1,4 +1,4 @@
-"""Laws of pooling: gathering and reductions."""
+"""Laws of pooling: lower it to gathers and reductions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _windows(x: ir.Value, node: ir.Node) -> list[Window] | Refusal:
         return no("the type of the input is not known", at=x)
     windows = windows_of(x, node, node.attributes.get_ints("kernel_shape", ()))
     if not isinstance(windows, Refusal) and any((window.seen == 0).any() for window in windows):
-        return no("a window sees nothing but padding", at=node)
+        return no("a window contains only padding", at=node)
     return windows
 
 
@@ -49,7 +49,7 @@ def _average(op: Builder, node: ir.Node, x: ir.Value) -> Rewritten:
 
 
 def _has_places(x: ir.Value) -> bool:
-    """Tell whether an image is known to have spatial axes, and elements."""
+    """Return whether an image is known to have spatial axes and to be non-empty."""
     shape = static_shape(x)
     return bool(shape) and len(shape) > 2 and 0 not in shape
 
@@ -84,12 +84,13 @@ _OF_IMAGES = tuple(
 class LowerPooling(LawPass):
     """Lower pooling to gathers and reductions.
 
-    Rewrites: ``MaxPool(x)`` → ``ReduceMax`` of what each window sees, ``AveragePool(x)`` → ``ReduceSum`` of it divided
-              by how much that is, ``GlobalMaxPool`` and ``GlobalAveragePool`` → ``ReduceMax`` and ``ReduceMean``; with
-              any padding, strides, dilations, ``ceil_mode`` and ``count_include_pad``. With ``im2col``, pooling of
-              images → ``MaxPoolNHWC(x)`` and ``ReduceSum(Im2Col(x)) * c`` channels last, between two transpositions.
-    Refuses:  opsets below 18; spatial sizes that are not known; the second result of ``MaxPool``; windows that see
-              nothing but padding.
+    Rewrites: ``MaxPool(x)`` → ``ReduceMax`` over each window, ``AveragePool(x)`` → ``ReduceSum`` over each window
+              divided by its number of elements, ``GlobalMaxPool`` and ``GlobalAveragePool`` → ``ReduceMax`` and
+              ``ReduceMean``; with any padding, strides, dilations, ``ceil_mode`` and ``count_include_pad``. With
+              ``im2col``, pooling of images → ``MaxPoolNHWC(x)`` and ``ReduceSum(Im2Col(x)) * c`` with channels last,
+              between two transpositions.
+    Refuses:  opsets below 18; unknown spatial sizes; the second result of ``MaxPool``; windows that contain only
+              padding.
     Exactness: rounding for averages.
     """
 
@@ -113,5 +114,5 @@ class LowerPooling(LawPass):
     )
 
     def chosen(self) -> Sequence[Law]:
-        """Leave out the laws for images, unless they are asked for."""
+        """Return the laws, without those for images unless ``im2col`` is set."""
         return self.laws if self.im2col else [law for law in self.laws if law not in _OF_IMAGES]

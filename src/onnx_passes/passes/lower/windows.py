@@ -1,4 +1,4 @@
-"""Sliding windows: where they look, and how to gather what they see with standard operators."""
+"""Sliding windows: their input positions, and how to gather their elements with standard operators."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from onnx_passes.ops.windows import SlidingWindows
 from onnx_passes.rewrite.refusal import Refusal, no
 
 PADDING = -1
-"""Where a window looks beside the input: also the place of the one element that is padded with."""
+"""Position of window elements outside the input, and of the padding element in the padded input."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """A window along one axis: ``places[o, k]`` is what element ``k`` of the window sees at output ``o``.
+    """A window along one axis: ``places[o, k]`` is the input position of its element ``k`` at output ``o``.
 
-    ``counted`` says how many elements of the window are in the input or its padding: rounding up may add others.
+    ``counted`` is the number of window elements inside the input or its padding: ``ceil_mode`` may add others.
     """
 
     size: int
@@ -32,22 +32,22 @@ class Window:
 
     @property
     def outputs(self) -> int:
-        """Return how many places the window stands at."""
+        """Return the number of outputs."""
         return self.places.shape[0]
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether each output sees just the element at its own place."""
+        """Return whether each window is the single element at its own position."""
         return self.places.shape == (self.size, 1) and bool((self.places[:, 0] == np.arange(self.size)).all())
 
     @property
     def seen(self) -> np.ndarray:
-        """Count the elements of the input that the window sees at each place."""
+        """Return the number of input elements in the window at each output."""
         return np.sum(self.places != PADDING, axis=1)
 
 
 def windows_of(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[Window] | Refusal:
-    """Read the windows of a convolution or pooling along all spatial axes of its input."""
+    """Return the windows of a convolution or pooling along all spatial axes of its input."""
     if rank(x) != len(kernel) + 2:
         return no("the rank of the input is not known", at=x)
     sizes = image_sizes(node)
@@ -67,9 +67,9 @@ def _window(sliding: SlidingWindows, axis: int, size: int) -> Window:
 
 
 def unfold(op: Builder, x: ir.Value, windows: Sequence[Window], fill: ir.Value) -> ir.Value:
-    """Gather what windows see: from ``[N, C, …]`` to ``[N, C, outputs, kernel, outputs, kernel, …]``.
+    """Gather the elements of windows: from ``[N, C, …]`` to ``[N, C, outputs, kernel, outputs, kernel, …]``.
 
-    Padding is one element after the last along each axis that needs it, and seen from wherever a window looks beside.
+    Padding is one element appended along each axis that needs it, shared by all window elements outside the input.
     """
     padded = [int((window.places == PADDING).any()) for window in windows]
     if any(padded):

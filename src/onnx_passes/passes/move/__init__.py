@@ -1,1 +1,1 @@
-"""Moving data movement: each mover in one direction, past all that it commutes with."""
+"""Passes that move data movement past the operators with which it commutes."""

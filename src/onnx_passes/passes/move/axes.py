@@ -1,4 +1,4 @@
-"""How operators with axes read a value before it is transposed, and what has to be transposed after them."""
+"""Move operators with axes before a transposition of their input."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ Handler = Callable[[Builder, ir.Node, ir.Value, Permutation], Rewritten]
 """Builds ``Transpose(f(x))`` for a node ``f(Transpose(x))``, or refuses."""
 AXES: Interface[Handler] = Interface(
     "axes",
-    "how it reads a value before that is transposed",
+    "how it moves before a transposition of its input",
     "onnx_passes.passes.move.image_axes",
     "onnx_passes.passes.move.quantizer_axes",
     "onnx_passes.passes.move.reshape_axes",
 )
 
 _SOFTMAX_OF_AXIS = 13
-"""Since then Softmax is about one axis, before it was about the rows of a matrix."""
+"""The first opset in which Softmax is along one axis; before, it was along the rows of a matrix."""
 
 
 def elementwise(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
-    """Combine operands before they are transposed; each is transposed alike, constant, or has no axes that move."""
+    """Build an elementwise node on untransposed operands; others must be constant or have no axes that move."""
     if "broadcast" in node.attributes:
-        return no("the operator is older than broadcasting", at=node)
+        return no("opset < 7 has no implicit broadcasting", at=node)
     count = traits_of(node).arity or len(node.inputs)
     data = [value for value in node.inputs[:count] if value is not None]
     ranks = [len(sizes) for value in data if (sizes := dims(value)) is not None]
@@ -73,7 +73,7 @@ def _axes(node: ir.Node, index: int, length: int) -> list[int] | Refusal:
 
 
 def _with_axes(op: Builder, node: ir.Node, x: ir.Value, axes: list[int]) -> ir.Value:
-    """Build a node with other axes, in the form that it has."""
+    """Build a node with other axes, as an attribute or an input, as in the original."""
     if "axes" in node.attributes:
         return op.like(node, [x, *node.inputs[1:]], axes=axes)
     return op.like(node, [x, np.array(axes, np.int64), *node.inputs[2:]])
@@ -108,7 +108,7 @@ def _search(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
 def _along(default: int) -> Handler:
     def along(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
         if node.op_type.endswith("max") and op.opset < _SOFTMAX_OF_AXIS:
-            return no("it is about the rows of a matrix before opset 13", at=node)
+            return no("opset < 13 computes it along the rows of a matrix", at=node)
         axis = _axis(node, default, len(perm))
         if isinstance(axis, Refusal):
             return axis
@@ -123,7 +123,7 @@ def _layer_norm(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> R
         return axis
     ranks = [rank(value) for value in node.inputs[1:] if value is not None]
     if any(length is None or length > len(perm) - axis for length in ranks):
-        return no("scale or bias are not known to fit the normalized axes", at=node)
+        return no("scale or bias are not known to have only the normalized axes", at=node)
     if any(perm[place] != place for place in range(axis, len(perm))) or len(node.outputs) > 1:
         return no("normalized axes move, or the statistics are used", at=node)
     return transposed(op, op.like(node, [x, *node.inputs[1:]]), perm)
@@ -146,7 +146,7 @@ def _concat(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
         return axis
     parts = [None if value is None else untransposed(value, perm) for value in node.inputs]
     if any(part is None for part in parts):
-        return no("a part is not transposed alike", at=node.inputs[parts.index(None)])
+        return no("an operand has not the same transposition", at=node.inputs[parts.index(None)])
     return transposed(op, op.like(node, parts, axis=perm[axis]), perm)
 
 
@@ -239,7 +239,7 @@ def _gather(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
 
 
 EXTREMES = ("ReduceMax", "ReduceMin")
-"""Which of NaN and zeros of both signs they find among floats depends on the order in memory."""
+"""Reductions whose choice between NaN and zeros of both signs depends on the order in memory."""
 _SUMS = tuple(name for name in operators("reduction") if name not in ("ArgMax", "ArgMin", *EXTREMES))
 
 _BUILT_IN: dict[str, Handler] = {
@@ -260,17 +260,17 @@ _BUILT_IN: dict[str, Handler] = {
 AXES.attach(_BUILT_IN)
 
 UNSTEADY = (*_SUMS, "Softmax", "LogSoftmax", "LpNormalization", "LayerNormalization")
-"""Operators that sum along axes: their last bits depend on the order in memory."""
+"""Operators that sum along axes, so that their last bits depend on the order in memory."""
 STEADY = tuple(name for name in _BUILT_IN if name not in (*UNSTEADY, "Split"))
 
 
 def is_join(node: ir.Node) -> bool:
-    """Tell whether a node takes several values of one kind, all of which have to be transposed alike."""
+    """Return whether a node has several data operands, all of which need the same transposition."""
     return traits_of(node).kind == "elementwise" or AXES.get(node) is _concat
 
 
 def is_steady(node: ir.Node) -> bool:
-    """Tell whether a node gives the same bits whatever the order in memory of what it reads."""
+    """Return whether the bits of a node do not depend on the order of its input in memory."""
     if traits_of(node).place_dependent or is_product(node) or (not node.domain and node.op_type in UNSTEADY):
         return False
     return node.domain != "" or node.op_type not in EXTREMES or is_integral(node.inputs[0])

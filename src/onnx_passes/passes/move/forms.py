@@ -1,4 +1,4 @@
-"""The form of a move: an operator that reads from a mover becomes a mover that reads from the operator."""
+"""Rules that exchange an operator with the data movement before it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import onnx_ir as ir
-from onnxscript.rewriter.pattern import ANY_VALUE, OrValue
 
 from onnx_passes.core.base import Transformation
 from onnx_passes.graph.builder import Builder
@@ -17,31 +16,31 @@ from onnx_passes.graph.traits import traits_of
 from onnx_passes.passes.move.steady import is_computed_as_max, is_power_of_integers
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.patterns import ANY_VALUE, Op, OrValue, Var
 from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
 
 _FAR = 64
-"""How many operators may lie between a fork and where its ways meet again."""
+"""Maximum number of operators between a fork and the join of its branches."""
 
 Move = Callable[[Builder, ir.Node, ir.Node], Rewritten]
-"""Takes the builder, the lower and the upper node; returns the new results of the lower one, or a refusal."""
+"""Builds the new results of the lower node from the lower and the upper node, or refuses."""
 
 
 class MovePass(Transformation, RewriteRuleSetPass):
-    """A pass whose rules are made by ``moves``, when they are first needed."""
+    """Base of passes whose rules are built by ``moves``, when they are first needed."""
 
     needs = ("shape-inference",)
     moves: ClassVar[partial[list[Rule]]]
 
     @classmethod
     def unwritten(cls) -> tuple[str, ...]:
-        """Name ``moves``, unless it is there."""
+        """Return ``moves`` if it is not defined."""
         return () if hasattr(cls, "moves") else ("moves",)
 
     def rules(self) -> Sequence[Rule]:
-        """Make the rules."""
+        """Return the rules of ``moves``."""
         return self.moves()
 
 
@@ -55,9 +54,9 @@ def exchange(
     forks: Forks = "exclusive",
     name: str = "",
 ) -> Rule:
-    """Make a rule for a node that reads, at an input, from a node of one of some operators.
+    """Make a rule for a node ``lower`` with an input from a node of one of the operators ``upper``.
 
-    Where the inputs of the lower operator may be swapped, the upper node may be at any of them.
+    If the lower operator is commutative, the upper node may produce any of its inputs.
     """
     uppers = (upper,) if isinstance(upper, str) else tuple(upper)
     results = [f"result{index}" for index in range(outputs)]
@@ -77,7 +76,7 @@ def exchange(
         if any(is_computed_as_max(op, node) for node in nodes):
             return no("the sign of zeros depends on the shape", at=moved)
         if any(map(is_power_of_integers, nodes)):
-            return no("how powers of integers overflow depends on the shape of the exponent", at=moved)
+            return no("the overflow of integer powers depends on the shape of the exponent", at=moved)
         return move(op, *nodes)
 
     place = f"At{slot}" if slot else ""
@@ -85,7 +84,7 @@ def exchange(
 
 
 def slots(operator: str) -> range:
-    """List the inputs of an elementwise operator at which a mover may stand; one, if they may be swapped."""
+    """Return the input indices of an elementwise operator that a rule needs; one if it is commutative."""
     traits = traits_of(operator)
     return range(1 if traits.commutative else traits.arity)
 
@@ -98,18 +97,18 @@ def operands(node: ir.Node) -> tuple[list[ir.Value], list[ir.Value | None]]:
 
 
 def shaped(value: ir.Value, dims: Sequence[Dim] | None) -> ir.Value:
-    """Note the shape of a new value, where it is known: the next rule may want to know it."""
+    """Set the shape of a new value if it is known, as later rules may need it."""
     if dims is not None:
         value.shape = ir.Shape(dims)
     return value
 
 
 def is_forked(value: ir.Value, reader: ir.Node, passes: Callable[[ir.Node], bool] | None = None) -> bool:
-    """Tell whether moving a value past one reader would leave it behind for others for good.
+    """Return whether moving ``value`` past one consumer would leave it behind for other consumers.
 
-    It would not where each of the others takes up what comes of the result of this one as well, and nothing else, past
-    operators that ``passes`` lets through (elementwise ones of one operand that is not constant, if not said): the
-    mover follows there.
+    It would not if each other consumer joins ``value`` with a result computed from that of ``reader``, through
+    operators for which ``passes`` holds (by default elementwise ones with one non-constant operand): the moved node
+    then follows to the join.
     """
     if value.is_graph_output():
         return True

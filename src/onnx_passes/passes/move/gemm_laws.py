@@ -12,7 +12,7 @@ from onnx_passes.rewrite.refusal import Answer, no, yes
 
 
 def _swaps_axes(turned: ir.Node) -> Answer:
-    return yes if permutation(turned) in ([1, 0], None) else no("it moves nothing", at=turned)
+    return yes if permutation(turned) in ([1, 0], None) else no("it is the identity", at=turned)
 
 
 _law = Vocabulary(_swaps_axes, with_flag).law
@@ -24,11 +24,11 @@ _SWAPS = When("swaps_axes(t)")
 class AbsorbTransposeIntoGemm(LawPass):
     """Fold transposes of operands into the attributes of Gemm.
 
-    Rewrites: ``Gemm(Transpose(a), b, c)`` → ``Gemm<transA=1>(a, b, c)``; the same for ``b``; a flag that is set is
-              cleared.
-    Refuses:  a transposition that moves nothing.
-    Exactness: up to rounding; sums of products may be taken in another order, and where they overflow, infinities
-              and NaN may change.
+    Rewrites: ``Gemm(Transpose(a), b, c)`` → ``Gemm<transA=1>(a, b, c)``, likewise for ``b``; a flag that is already set
+              is cleared.
+    Refuses:  a transposition that is the identity.
+    Exactness:up to rounding; sums of products may be taken in another order, and where they overflow, infinities and
+              NaN may change.
     """
 
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")

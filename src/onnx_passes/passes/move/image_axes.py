@@ -1,4 +1,4 @@
-"""How operators that change the size of images read them before they are transposed."""
+"""Move operators that resize images before a transposition of their input."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from onnx_passes.passes.move.axes import AXES
 from onnx_passes.rewrite.refusal import Rewritten, no
 
 _REGION_COMES_FIRST = 11
-"""Since that version Resize has a region of interest before its scales."""
+"""The first opset in which Resize has a region of interest before its scales."""
 _IMAGE = 4
 
 
 def _resize(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     mode = text(node, "mode", "nearest")
     if mode is None or (mode == "linear" and len(perm) > _IMAGE) or mode == "cubic" or integer(node, "antialias", 0):
-        return no("ONNX Runtime resizes so only with channels first", at=node)
+        return no("ONNX Runtime supports this mode only with channels first", at=node)
     if text(node, "coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
         return no("it crops", at=node)
     if "axes" in node.attributes:
@@ -37,7 +37,7 @@ def _resize(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewri
 
 
 def _put_back(op: Builder, value: ir.Value | None, perm: Permutation) -> ir.Value | None:
-    """Return one number for each axis in the order before the transposition; none stay none."""
+    """Return a vector of one number per axis in the order before the transposition; empty vectors stay empty."""
     held = constant(value)
     if value is None or (held is not None and held.size != len(perm)):
         return value
@@ -48,7 +48,7 @@ def _put_back(op: Builder, value: ir.Value | None, perm: Permutation) -> ir.Valu
 
 def _upsample(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     if text(node, "mode", "nearest") != "nearest" and len(perm) > _IMAGE:
-        return no("ONNX Runtime resizes so only with channels first", at=node)
+        return no("ONNX Runtime supports this mode only with channels first", at=node)
     given = node.attributes.get("scales")
     if given is not None and not given.is_ref():
         return transposed(op, op.like(node, [x], scales=permuted(list(given.as_floats()), inverse(perm))), perm)
@@ -65,10 +65,10 @@ def _tile(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritt
 
 def _dropout(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
     if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
-        return no("what is dropped is asked for", at=node)
+        return no("the mask is used", at=node)
     training = argument(node, 2)
     if training is not None and constant(training) is None:
-        return no("it may be in training", at=node)
+        return no("it may be in training mode", at=node)
     return transposed(op, op.like(node, [x, *node.inputs[1:]], _outputs=1), perm)
 
 

@@ -1,4 +1,4 @@
-"""Move Concat up: join first, compute once."""
+"""Hoist Concat above elementwise operators: concatenate first, compute once."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def _past_each(*, steady: bool) -> list[Rule]:
 @passes.verify.equality
 @passes.register("reorder")
 class MoveConcatUp(MovePass):
-    """Hoist Concat above operators that treat all its parts alike.
+    """Hoist Concat above operators that treat all its operands alike.
 
     Rewrites: ``Concat(f(a), f(b))`` → ``f(Concat(a, b))`` for elementwise operators with one operand.
-    Refuses:  parts with other operators, attributes, bounds or element types; results that others use too;
-              Relu of half precision in opset 18.
+    Refuses:  operands with other operators, attributes, bounds or element types; results with other consumers; Relu of
+              half precision in opset 18.
     Exactness: bit-exact; functions that round differently in other places are left to ``move-concat-up-rounding``.
     """
 
@@ -83,7 +83,7 @@ class MoveConcatUpRounding(MovePass):
     """Hoist Concat above functions whose last bits depend on where an element lies in memory.
 
     Rewrites: as ``move-concat-up``, for transcendental functions.
-    Refuses:  what ``move-concat-up`` refuses.
+    Refuses:  the cases that ``move-concat-up`` refuses.
     Exactness: up to rounding.
     """
 

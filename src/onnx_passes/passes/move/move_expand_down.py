@@ -1,4 +1,4 @@
-"""Move Expand and Tile down: compute first, repeat then."""
+"""Sink Expand and Tile: compute first, repeat afterwards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx_passes.rewrite.rule import Rule
 
 REPEATS = ("Expand", "Tile")
 _MAY_FAIL = ("Div", "Mod")
-"""On integers: where an expansion to nothing kept a division by zero from happening, it must not happen now."""
+"""With integers: an expansion to an empty tensor may have avoided a division by zero."""
 _WIDELY_KNOWN = frozenset({"FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT32", "INT64", "UINT8"})
 """Element types that runtimes can expand and tile."""
 
@@ -32,12 +32,12 @@ def _past_elementwise(*, steady: bool) -> list[Rule]:
 def _compute_first(op: Builder, node: ir.Node, repeat: ir.Node) -> Rewritten:
     moved, x = repeat.outputs[0], repeat.inputs[0]
     if "broadcast" in node.attributes:
-        return no("the operator is older than broadcasting", at=node)
+        return no("opset < 7 has no implicit broadcasting", at=node)
     if node.op_type in _MAY_FAIL and (moved.dtype is None or not moved.dtype.is_floating_point()):
-        return no("dividing integers may fail where it did not", at=node)
+        return no("a new integer division may fail", at=node)
     made = node.outputs[0].dtype
     if made != moved.dtype and (made is None or made.name not in _WIDELY_KNOWN):
-        return no("a runtime may not know how to repeat elements of this type", at=node)
+        return no("a runtime may not support Expand or Tile of this type", at=node)
     data, others = operands(node)
     whole = dims(x)
     for value in data:
@@ -56,8 +56,8 @@ class MoveExpandDown(MovePass):
 
     Rewrites: ``f(Expand(x))`` → ``Expand(f(x))`` and ``f(Tile(x))`` → ``Tile(f(x))`` for elementwise operators, with
               several operands if each other one has a single element.
-    Refuses:  results that others use too; other operands that are not known to be single elements; integer division;
-              casts to types that are seldom supported; Relu of half precision in opset 18.
+    Refuses:  results with other consumers; other operands that are not known to be single elements; integer division;
+              casts to rarely supported types; Relu of half precision in opset 18.
     Exactness: bit-exact; functions that round differently in other places are left to ``move-expand-down-rounding``.
     """
 
@@ -70,7 +70,7 @@ class MoveExpandDownRounding(MovePass):
     """Sink Expand and Tile below functions whose last bits depend on where an element lies in memory.
 
     Rewrites: as ``move-expand-down``, for transcendental functions, Max, Min and Where.
-    Refuses:  what ``move-expand-down`` refuses; Pow of integers.
+    Refuses:  the cases that ``move-expand-down`` refuses; Pow of integers.
     Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
     """
 

@@ -1,4 +1,4 @@
-"""Move Pad down: what is padded need not be computed."""
+"""Sink Pad below elementwise operators, so that they do not compute the padding."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _pad_then(op: Builder, node: ir.Node, pad: ir.Node) -> Rewritten:
     mode, value, old = text(pad, "mode", "constant"), argument(pad, 2), pad.attributes.get("value")
     is_zero = holds_only(value, 0.0) or (value is None and (old is None or (not old.is_ref() and old.value == 0)))
     if mode is None or (mode == "constant" and not is_zero):
-        return no("something else than zero is padded", at=pad)
+        return no("the padding is not zero", at=pad)
     if mode == "constant" and not _keeps_zero(node):
-        return no("its attributes make something else of zero", at=node)
+        return no("with its attributes, the operator does not keep zero", at=node)
     x = pad.inputs[0]
     inner = shaped(op.like(node, [x, *node.inputs[1:]]), dims(x))
     return op.like(pad, [inner, *pad.inputs[1:]])
@@ -48,10 +48,10 @@ def _past_each(*, steady: bool) -> list[Rule]:
 class MovePadDown(MovePass):
     """Sink Pad below operators that keep the padded value.
 
-    Rewrites: ``f(Pad(x))`` → ``Pad(f(x))`` for elementwise operators that make zero of zero, if zeros are padded, or
-              elements of ``x`` (modes edge, reflect and wrap).
-    Refuses:  other values; infinite attributes, and Celu with ``alpha = 0``, which make NaN of zero; a padded
-              value that others use too; Relu of half precision in opset 18.
+    Rewrites: ``f(Pad(x))`` → ``Pad(f(x))`` for elementwise operators that keep zero, if the padding is zero; and for
+              padding with elements of ``x`` (modes edge, reflect and wrap).
+    Refuses:  other values; infinite attributes, and Celu with ``alpha = 0``, which turn zero into NaN; a padded value
+              with other consumers; Relu of half precision in opset 18.
     Exactness: bit-exact; functions that round differently in other places are left to ``move-pad-down-rounding``.
     """
 
@@ -64,7 +64,7 @@ class MovePadDownRounding(MovePass):
     """Sink Pad below functions whose last bits depend on where an element lies in memory.
 
     Rewrites: as ``move-pad-down``, for transcendental functions.
-    Refuses:  what ``move-pad-down`` refuses.
+    Refuses:  the cases that ``move-pad-down`` refuses.
     Exactness: up to rounding.
     """
 

@@ -1,4 +1,4 @@
-"""Move down what keeps the order of elements: Reshape, Flatten, Squeeze and Unsqueeze."""
+"""Sink operators that keep the order of elements: Reshape, Flatten, Squeeze and Unsqueeze."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def _past(op: Builder, node: ir.Node, reshape: ir.Node) -> Rewritten:
     if x is None or is_forked(moved, node):
         return no("the reshaped value is used elsewhere", at=moved)
     if "broadcast" in node.attributes:
-        return no("the operator is older than broadcasting", at=node)
+        return no("opset < 7 has no implicit broadcasting", at=node)
     data, others = operands(node)
     inputs = [x if value is moved else _reshaped_back(value, x, moved) for value in data]
     if any(value is None for value in inputs):
-        return no("an operand is not known to fit before the reshape", at=data[inputs.index(None)])
+        return no("an operand is not known to broadcast before the reshape", at=data[inputs.index(None)])
     inner = shaped(op.like(node, [*inputs, *others]), dims(x))
     return op.like(reshape, [inner, *reshape.inputs[1:]])
 
 
 def _reshaped_back(value: ir.Value, x: ir.Value, moved: ir.Value) -> ir.Value | ir.TensorProtocol | None:
-    """Return what to combine with ``x`` instead of a value that is combined with a reshape of ``x``, if known."""
+    """Return the operand to combine with ``x`` instead of ``value`` with the reshaped ``x``; None if unknown."""
     sizes, before, after = dims(value), dims(x), dims(moved)
     if sizes == ():
         return value
@@ -46,7 +46,7 @@ def _reshaped_back(value: ir.Value, x: ir.Value, moved: ir.Value) -> ir.Value | 
         if len(sizes) <= len(before):
             return value
         return None if tensor is None else _constant(tensor, ())
-    if len(sizes) <= len(before) and _fits_at_the_end(sizes, before, after):
+    if len(sizes) <= len(before) and _keeps_last_axes(sizes, before, after):
         return value
     producer = value.producer()
     if producer is not None and traits_of(producer).kind == "movement" and producer.op_type in RESHAPES:
@@ -58,8 +58,8 @@ def _reshaped_back(value: ir.Value, x: ir.Value, moved: ir.Value) -> ir.Value | 
     return _constant(tensor, shape)
 
 
-def _fits_at_the_end(sizes: Sequence[Dim], before: Sequence[Dim], after: Sequence[Dim]) -> bool:
-    """Tell whether a reshape leaves the last axes as they are, down to the first along which a value varies."""
+def _keeps_last_axes(sizes: Sequence[Dim], before: Sequence[Dim], after: Sequence[Dim]) -> bool:
+    """Return whether a reshape keeps the last axes, down to the first along which a value varies."""
     first = next(axis for axis, size in enumerate(sizes) if size != 1)
     axes = range(first - len(sizes), 0)
     return all(same_dim(before[axis], after[axis]) and sizes[axis] in (1, before[axis]) for axis in axes)
@@ -72,7 +72,7 @@ def _constant(tensor: ir.TensorProtocol, shape: tuple[int, ...]) -> ir.TensorPro
 
 
 def _past_each(*, steady: bool) -> list[Rule]:
-    """Make the rules; with one operand every element keeps its place in memory, and with it its bits."""
+    """Make the rules: with one operand every element keeps its position in memory, and thereby its bits."""
     names = [name for name in elementwise() if (name not in UNSTEADY or traits_of(name).arity == 1) is steady]
     return [
         exchange(name, RESHAPES, _past, slot=slot, forks="duplicate")
@@ -86,13 +86,13 @@ def _past_each(*, steady: bool) -> list[Rule]:
 class MoveReshapeDown(MovePass):
     """Sink Reshape, Flatten, Squeeze and Unsqueeze towards the outputs, where they merge.
 
-    Rewrites: ``f(Reshape(x))`` → ``Reshape(f(x))`` for elementwise operators, with several operands if each other one
-              has a single element, or only axes that the reshape leaves as they are at the end, or is reshaped
-              alike, or is a constant of the same shape (which is reshaped back now).
-    Refuses:  a reshape that others use too, unless they only use what this reader makes of it as well; operands that
-              widen the result, or may do so; Relu of half precision in opset 18.
-    Exactness: bit-exact; the order of elements stays. Operators that round differently, or lose the sign of zeros, when
-              they broadcast in another way are left to ``move-reshape-down-rounding``.
+    Rewrites: ``f(Reshape(x))`` → ``Reshape(f(x))`` for elementwise operators, if each other operand has a single
+              element, has only trailing axes that the reshape keeps, has the same reshape, or is a constant of the same
+              shape (which is reshaped back).
+    Refuses:  a reshape with other consumers, unless these only join it with results of this consumer; operands that may
+              widen the result; Relu of half precision in opset 18.
+    Exactness:bit-exact; the order of elements stays. Operators that round differently, or lose the sign of zeros, when
+              they broadcast differently are left to ``move-reshape-down-rounding``.
     """
 
     moves = partial(_past_each, steady=True)
@@ -104,7 +104,7 @@ class MoveReshapeDownRounding(MovePass):
     """Sink reshapes below operators whose last bits depend on how they broadcast.
 
     Rewrites: as ``move-reshape-down``, for Max, Min, Pow and Where.
-    Refuses:  what ``move-reshape-down`` refuses; Pow of integers.
+    Refuses:  the cases that ``move-reshape-down`` refuses; Pow of integers.
     Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
     """
 

@@ -1,4 +1,4 @@
-"""Move constant factors of floats down: past products, and together where branches join."""
+"""Sink constant factors of floats: past products, and to joins of branches with the same factor."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _PRODUCTS = {"Conv": (0,), "Gemm": (0, 1), "MatMul": (0, 1)}
-"""Products, and the inputs at which a factor may be taken out; a bias is their third."""
+"""Products, and the inputs from which a factor may be moved; the third input is a bias."""
 _SUMS = ("Add", "Sub")
 _LINEAR = ("AveragePool", "Flatten", "GlobalAveragePool", "ReduceMean", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 _OF_POSITIVE = ("LeakyRelu", "MaxPool", "Relu")
-"""What commutes with positive factors only."""
+"""Operators that commute with positive factors only."""
 _BIAS = 2
 _FAR = 64
-"""How many operators further down a factor looks for what it may go to."""
+"""Maximum number of operators that are searched for a product or join."""
 
 _ROWS = "float[2] b = {1.5, -2.0}, float[2, 2] w = {1.0, 2.0, -3.0, 0.25}"
 _WEIGHTS = "float[2] b = {1.5, -2.0}, float[2, 2, 1, 1] w = {1.0, 2.0, -3.0, 0.25}"
@@ -88,7 +88,7 @@ _EXAMPLES = (
 
 
 class _Scaled(NamedTuple):
-    """A value that is a constant number times another."""
+    """A product of a value and a constant number."""
 
     value: ir.Value
     x: ir.Value
@@ -98,15 +98,15 @@ class _Scaled(NamedTuple):
 def _scaled(value: ir.Value | None) -> _Scaled | Refusal:
     node = None if value is None else value.producer()
     if value is None or node is None or node.op_type != "Mul" or node.domain != "":
-        return no("it is no product", at=value)
+        return no("it is not a product", at=value)
     for x, s in (tuple(node.inputs), tuple(reversed(node.inputs))):
         factor = constant(s)
         if x is None or s is None or factor is None or is_constant(x):
             continue
         if not is_float(s):
-            return no("it is no product of floats", at=s)
+            return no("it is not a product of floats", at=s)
         if factor.size != 1 or not keeps_shape(x, value, s):
-            return no("the factor is not one number, or gives its operand another rank", at=s)
+            return no("the factor is not one number, or changes the rank of its operand", at=s)
         if not np.isfinite(wide(factor)).all() or not factor.any():
             return no("the factor is zero or not finite", at=s)
         return _Scaled(value, x, factor.reshape(()))
@@ -120,12 +120,12 @@ def _past(op: Builder, node: ir.Node, mul: ir.Node) -> Rewritten:
     other = _other_of_join(node, found.value, found.factor)
     if other is not None:
         return _join(op, node, found, other)
-    if not _lets_through(node, found.value, found.factor):
+    if not _is_linear_in(node, found.value, found.factor):
         return no("the operator is not linear here", at=node)
     if is_forked(found.value, node, partial(_is_linear, factor=found.factor)):
         return no("the product is used elsewhere", at=found.value)
-    if node.op_type not in _PRODUCTS and not _leads_on(node.outputs[0], found.factor):
-        return no("no product and no join comes next", at=node.outputs[0])
+    if node.op_type not in _PRODUCTS and not _reaches_product(node.outputs[0], found.factor):
+        return no("no product or join follows", at=node.outputs[0])
     return _exchanged(op, node, found)
 
 
@@ -137,7 +137,7 @@ def _join(op: Builder, node: ir.Node, found: _Scaled, other: _Scaled) -> Rewritt
 
 
 def _exchanged(op: Builder, node: ir.Node, found: _Scaled) -> Rewritten:
-    """Build the operator on what was multiplied, and multiply behind it."""
+    """Build the operator on the unscaled operand, and scale its result."""
     inputs: list[Any] = []
     for index, value in enumerate(node.inputs):
         if value is found.value:
@@ -145,7 +145,7 @@ def _exchanged(op: Builder, node: ir.Node, found: _Scaled) -> Rewritten:
         elif value is not None and _is_shift(node, index):
             shift = _divided(value, found.factor)
             if shift is None:
-                return no("the bias is not finite when it is divided", at=value)
+                return no("the bias divided by the factor is not finite", at=value)
             inputs.append(shift)
         else:
             inputs.append(value)
@@ -169,7 +169,7 @@ def _divided(value: ir.Value, factor: np.ndarray) -> np.ndarray | None:
 
 
 def _other_of_join(node: ir.Node, value: ir.Value, factor: np.ndarray) -> _Scaled | None:
-    """Return the other operand of a sum, if it is multiplied by the same number."""
+    """Return the other operand of a sum if it has the same factor; None otherwise."""
     if node.op_type not in _SUMS or node.domain != "" or len(node.inputs) != 2:
         return None
     first, second = node.inputs
@@ -177,15 +177,15 @@ def _other_of_join(node: ir.Node, value: ir.Value, factor: np.ndarray) -> _Scale
     return None if isinstance(other, Refusal) or other.factor != factor else other
 
 
-def _lets_through(node: ir.Node, value: ir.Value, factor: np.ndarray) -> bool:
-    """Tell whether an operator of a multiple of its input gives the same multiple of its result."""
+def _is_linear_in(node: ir.Node, value: ir.Value, factor: np.ndarray) -> bool:
+    """Return whether an operator is linear in ``value`` for this factor."""
     if list(node.inputs).count(value) != 1 or not _is_linear(node, factor):
         return False
     return node.op_type in _SUMS or list(node.inputs).index(value) in _PRODUCTS.get(node.op_type, (0,))
 
 
 def _is_linear(node: ir.Node, factor: np.ndarray) -> bool:
-    """Tell whether an operator lets a factor of its only input that is not constant through."""
+    """Return whether an operator is linear in its only non-constant input for this factor."""
     if node.domain != "" or len(node.outputs) != 1 or "broadcast" in node.attributes:
         return False
     name = node.op_type
@@ -198,8 +198,8 @@ def _is_linear(node: ir.Node, factor: np.ndarray) -> bool:
     return name in _LINEAR or (name in _OF_POSITIVE and bool(factor > 0))
 
 
-def _leads_on(value: ir.Value, factor: np.ndarray) -> bool:
-    """Tell whether a factor at a value comes to a product, or to a sum with what has the same factor."""
+def _reaches_product(value: ir.Value, factor: np.ndarray) -> bool:
+    """Return whether a factor of ``value`` can move to a product, or to a sum of operands with the same factor."""
     for _ in range(_FAR):
         users = list(value.consumers())
         if value.is_graph_output() or not users:
@@ -217,7 +217,7 @@ def _leads_on(value: ir.Value, factor: np.ndarray) -> bool:
 
 def _goes_past(node: ir.Node, value: ir.Value, factor: np.ndarray) -> bool:
     passes: Callable[[ir.Node], bool] = partial(_is_linear, factor=factor)
-    return _lets_through(node, value, factor) and not is_forked(value, node, passes)
+    return _is_linear_in(node, value, factor) and not is_forked(value, node, passes)
 
 
 def _rules() -> list[Rule]:
@@ -230,16 +230,15 @@ def _rules() -> list[Rule]:
 @passes.verify.tolerance
 @passes.register(tags=("streamline",))
 class MoveScaleDown(MovePass):
-    """Sink constant float factors below products, and to where branches with the same factor join.
+    """Sink constant float factors below products, and to joins of branches with the same factor.
 
-    Rewrites: ``MatMul(x * s, w)`` → ``MatMul(x, w) * s``, also at the second operand, and for Conv and Gemm, whose bias
-              is divided; ``x * s + y * s`` → ``(x + y) * s``, also with Sub. On the way to such an operator, and only
-              then, ``x * s + b`` → ``(x + b / s) * s``, and past reshapes, transpositions, means and, with
-              positive ``s``, Relu, LeakyRelu and MaxPool: ``m = x * s; m + (m @ w + b)`` →
-              ``(x + (x @ w + b / s)) * s``.
-    Refuses:  factors that are not one number, zero or not finite; integers; a factor that others use, too, unless they
-              join with what comes of it here; a bias that is computed, or not finite when it is divided.
-    Exactness: rounding; what overflows on the way, and only there, may be finite now, or the other way round.
+    Rewrites: ``MatMul(x * s, w)`` → ``MatMul(x, w) * s``, also for the second operand, and for Conv and Gemm, whose
+              bias is divided; ``x * s + y * s`` → ``(x + y) * s``, also with Sub. Only towards such an operator, ``x *
+              s + b`` → ``(x + b / s) * s``, and past reshapes, transpositions, means and, with positive ``s``, Relu,
+              LeakyRelu and MaxPool: ``m = x * s; m + (m @ w + b)`` → ``(x + (x @ w + b / s)) * s``.
+    Refuses:  factors that are not one number, zero or not finite; integers; a factor with other consumers, unless they
+              join results of this consumer; a bias that is computed, or not finite after division.
+    Exactness: rounding; intermediate overflow may appear or disappear.
     """
 
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")

@@ -1,4 +1,4 @@
-"""Move selections up: what is thrown away need not be computed."""
+"""Hoist selections, so that discarded elements are not computed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _slice_operands(op: Builder, node: ir.Node, computed: ir.Node) -> Rewritten:
 
 
 def sliced_axes(node: ir.Node, length: int) -> list[int] | None:
-    """Return the sliced axes counted from the end, as they are aligned for broadcasting."""
+    """Return the sliced axes counted from the end, as broadcasting aligns them; None if unknown."""
     if is_given(node, 3, "axes"):
         axes = integers(node, 3, "axes")
     else:
@@ -59,7 +59,7 @@ def sliced_axes(node: ir.Node, length: int) -> list[int] | None:
 
 
 def _has_own(value: ir.Value, axis: int, whole: tuple[Dim, ...]) -> bool | Refusal:
-    """Tell whether an operand has its own elements along an axis, counted from the end, or is broadcast there."""
+    """Return whether an operand varies along an axis, counted from the end, or is broadcast there."""
     sizes = dims(value)
     if sizes is None:
         return no("the shape of an operand is not known", at=value)
@@ -67,7 +67,7 @@ def _has_own(value: ir.Value, axis: int, whole: tuple[Dim, ...]) -> bool | Refus
         return False
     if same_dim(sizes[axis], whole[axis]):
         return True
-    return False if sizes[axis] == 1 else no("an operand may or may not be broadcast", at=value)
+    return False if sizes[axis] == 1 else no("it is not known whether an operand is broadcast", at=value)
 
 
 def _slice_operand(
@@ -98,7 +98,7 @@ def _slice_operand(
     if not all(own):
         cut_arguments = [[_chosen(item, own) for item in part] for part in arguments]
         if any(item is None for part in cut_arguments for item in part):
-            return no("the operand is sliced along some of the axes, and start or end are not constant", at=node)
+            return no("an operand is broadcast along a sliced axis, and start or end are not constant", at=node)
         arguments = cut_arguments
     dtype = getattr(node.inputs[1], "dtype", None)
     if dtype is None:
@@ -145,11 +145,11 @@ def _gather_operands(op: Builder, node: ir.Node, computed: ir.Node) -> Rewritten
 @passes.verify.equality
 @passes.register("reorder")
 class MoveSelectionUp(MovePass):
-    """Hoist Slice and Gather towards the inputs, so that only what is selected is computed.
+    """Hoist Slice and Gather towards the inputs, so that only selected elements are computed.
 
     Rewrites: ``Slice(f(x))`` → ``f(Slice(x))`` and ``Gather(f(x), i)`` → ``f(Gather(x, i))`` for elementwise operators,
               on each operand only along the axes on which it is not broadcast.
-    Refuses:  results that others use too; with several operands, unknown shapes and axes; more indices than elements;
+    Refuses:  results with other consumers; with several operands, unknown shapes and axes; more indices than elements;
               Relu of half precision in opset 18.
     Exactness: bit-exact; functions that round differently in other places are left to ``move-selection-up-rounding``.
     """
@@ -163,7 +163,7 @@ class MoveSelectionUpRounding(MovePass):
     """Hoist Slice and Gather above functions whose last bits depend on where an element lies in memory.
 
     Rewrites: as ``move-selection-up``, for transcendental functions, Max, Min and Where.
-    Refuses:  what ``move-selection-up`` refuses.
+    Refuses:  the cases that ``move-selection-up`` refuses.
     Exactness: up to rounding, and the sign of zeros for Max, Min and Where.
     """
 

@@ -1,4 +1,4 @@
-"""Move Slice up past Concat: parts of which nothing is selected need not be joined."""
+"""Hoist Slice above Concat, without the operands of which nothing is selected."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def _past_concat(op: Builder, node: ir.Node, concat: ir.Node) -> Rewritten:
         return no("the axes are not known", at=node)
     axis = axis % length - length
     if axis not in axes or axes.count(axis) > 1:
-        return no("the joined axis is not sliced", at=node)
+        return no("the concatenated axis is not sliced", at=node)
     place = axes.index(axis)
     starts, ends = integers(node, 1, "starts"), integers(node, 2, "ends")
     steps = integers(node, 4) if is_given(node, 4, "steps") else [1] * len(axes)
     sizes = [dimension(value, axis) for value in concat.inputs]
     if starts is None or ends is None or steps is None or steps[place] != 1 or None in sizes:
-        return no("the range, or the size of a part, is not known, or the range has steps", at=node)
+        return no("the range, or the size of an operand, is not known, or the range has steps", at=node)
     known = [size for size in sizes if size is not None]
     start, end, _ = slice(starts[place], ends[place]).indices(sum(known))
     borders = np.cumsum([0, *known])
     kept = [i for i, size in enumerate(known) if size and borders[i] < end and borders[i + 1] > start]
     parts = concat.inputs[kept[0] : kept[-1] + 1] if kept else ()
     if start >= end or len(parts) in (0, len(known)):
-        return no("nothing is selected, or something of every part", at=node)
+        return no("the slice is empty, or selects from every operand", at=node)
     whole = concat.outputs[0]
     if len(parts) > 1 and is_used_elsewhere(whole):
-        return no("the joined value is used elsewhere", at=whole)
+        return no("the concatenation is used elsewhere", at=whole)
     joined = parts[0] if len(parts) == 1 else op.like(concat, parts)
     offset = int(borders[kept[0]])
     starts[place], ends[place] = start - offset, end - offset
@@ -64,11 +64,11 @@ def _rules() -> list[Rule]:
 @passes.verify.equality
 @passes.register("reorder")
 class MoveSlicePastConcat(MovePass):
-    """Drop the parts of a Concat that a Slice does not select from.
+    """Drop the operands of a Concat from which a Slice selects nothing.
 
     Rewrites: ``Slice(Concat(a, b, c))`` → ``Slice(Concat(a, b))`` or ``Slice(a)``, if nothing else is selected.
-    Refuses:  ranges and sizes that are not known; ranges with steps, of nothing, or with something of every part;
-              a joined value that others use too, unless one part is enough.
+    Refuses:  unknown ranges and sizes; ranges with steps; empty slices; slices from every operand; a concatenation with
+              other consumers, unless one operand is enough.
     Exactness: bit-exact.
     """
 

@@ -1,4 +1,4 @@
-"""Move transpositions down: past elementwise operators and past other data movement."""
+"""Sink transpositions below elementwise operators and other data movement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _MOST_PARTS = 4
-"""Outputs of a Split that a rule is made for."""
+"""Maximum number of outputs of a Split with a rule."""
 
 
 def _past_elementwise(*, steady: bool) -> list[Rule]:
@@ -46,7 +46,7 @@ def _past_axes(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     if x is None or perm is None:
         return no("the rank is not known", at=transpose)
     if node.op_type in axes.EXTREMES and not is_integral(x):
-        return no("which of NaN, -0.0 and others wins depends on the order in memory", at=x)
+        return no("the choice between NaN and zeros of both signs depends on the order in memory", at=x)
     handler = axes.AXES.get(node)
     assert handler is not None
     return handler(op, node, x, perm)
@@ -73,13 +73,13 @@ def _past_unsteady() -> list[Rule]:
 class MoveTransposeDown(MovePass):
     """Sink transposes towards the outputs, where they meet and cancel.
 
-    Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for elementwise operators, with several operands if each is
-              transposed alike, is constant (its axes are put back now), or has only axes of size one where axes move;
-              the same for Concat, Expand, Gather, Pad, Slice, Split, Squeeze, Unsqueeze, QuantizeLinear,
-              DequantizeLinear, ArgMax, ArgMin, and of integers ReduceMax and ReduceMin, whose axes are mapped.
-    Refuses:  a transposition that others use too, unless they only use what this reader makes of it as well;
-              unknown ranks; axes, pads or targets that are computed; operands that would have to be transposed;
-              Relu of half precision in opset 18.
+    Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for elementwise operators, if each other operand has the same
+              transposition, is constant (and transposed back), or has only axes of size one where axes move; likewise
+              for Concat, Expand, Gather, Pad, Slice, Split, Squeeze, Unsqueeze, QuantizeLinear, DequantizeLinear,
+              ArgMax, ArgMin, and ReduceMax and ReduceMin of integers, whose axes are mapped.
+    Refuses:  a transposition with other consumers, unless these only join it with results of this consumer; unknown
+              ranks; computed axes, pads or targets; operands that would have to be transposed; Relu of half precision
+              in opset 18.
     Exactness: bit-exact; operators that round differently in other places are left to
               ``move-transpose-down-rounding``.
     """
@@ -95,7 +95,8 @@ class MoveTransposeDownRounding(MovePass):
     Rewrites: ``f(Transpose(x))`` → ``Transpose(f(x))`` for transcendental functions, Max, Min and Where; for sums,
               means, norms and products along axes, Softmax, LogSoftmax and LpNormalization, whose axes are mapped;
               LayerNormalization, if the normalized axes stay where they are.
-    Refuses:  what ``move-transpose-down`` refuses; Softmax before opset 13, which is about a matrix; Pow of integers.
+    Refuses:  the cases that ``move-transpose-down`` refuses; Softmax before opset 13, along rows of a matrix; Pow of
+              integers.
     Exactness: up to rounding, and the sign of zeros for Max, Min and Where; vectors are summed in another order,
               and where they overflow, infinities and NaN may change.
     """

@@ -1,4 +1,4 @@
-"""Move transpositions down past matrix products."""
+"""Sink transpositions below matrix products."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _swapped(length: int) -> Permutation | None:
 def _past_rows(op: Builder, node: ir.Node, transpose: ir.Node) -> Rewritten:
     perm = permutation(transpose)
     if perm is None or rank(node.inputs[1]) != _MATRIX:
-        return no("the rank is not known, or the right operand is no matrix", at=node)
+        return no("the rank is not known, or the right operand is not a matrix", at=node)
     if len(perm) < _MATRIX or perm[-1] != len(perm) - 1:
         return no("the last axis moves", at=transpose)
     return op.Transpose(op.MatMul(transpose.inputs[0], node.inputs[1]), perm=perm)
@@ -56,8 +56,8 @@ class MoveTransposePastMatmul(MovePass):
     """Sink transposes below matrix products.
 
     Rewrites: ``MatMul(Transpose(a), Transpose(b))`` → ``Transpose(MatMul(b, a))``, if both swap the last two axes;
-              ``MatMul(Transpose(a), b)`` → ``Transpose(MatMul(a, b))``, if ``b`` is a matrix and the last axis of
-              ``a`` stays the last.
+              ``MatMul(Transpose(a), b)`` → ``Transpose(MatMul(a, b))``, if ``b`` is a matrix and the last axis of ``a``
+              is not moved.
     Refuses:  transpositions that are used elsewhere; vectors and unknown ranks; other permutations.
     Exactness: up to rounding; sums of products are taken in another order, and where they overflow, infinities and
               NaN may change.

@@ -1,4 +1,4 @@
-"""How quantizers, and counted thresholds, read a value before it is transposed."""
+"""Move quantizers and thresholds before a transposition of their input."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from onnx_passes.rewrite.refusal import Rewritten, no
 
 
 def past_quantizer(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
-    """Quantize before the transposition; parameters are constant, transposed alike, or have no axes that move."""
+    """Build a quantizer on the untransposed input, with untransposed parameters."""
     given = [value for value in node.inputs[1:] if value is not None]
     if len(given) != len(node.inputs) - 1 or any((rank(value) or 0) > len(perm) for value in given):
-        return no("a parameter is missing, or gives the result another rank", at=node)
+        return no("a parameter is missing, or has a higher rank than the input", at=node)
     parameters = [untransposed(value, perm) for value in given]
     if any(value is None for value in parameters):
         return no("a parameter would have to be transposed", at=given[parameters.index(None)])
@@ -30,7 +30,7 @@ def past_quantizer(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -
 
 
 def past_thresholds(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewritten:
-    """Count thresholds before the transposition, of the channels where they lie there."""
+    """Build thresholds on the untransposed input, with their channels on the original axis."""
     found = Thresholds.of(node)
     if isinstance(found, str):
         return no(found, at=node)
@@ -41,19 +41,19 @@ def past_thresholds(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) 
         return op.Transpose(_like(op.like(node, [x, *given]), node, perm), perm=perm)
     layout = layout_of_channels(len(perm), axes or [perm[axis] for axis in _channels(node, len(perm))])
     if layout is None:
-        return no("QONNX has no name for the layout before", at=node)
+        return no("QONNX has no name for the layout before the transposition", at=node)
     counted = op.like(node, [x, node.inputs[1]], data_layout=layout)
     return op.Transpose(_like(counted, node, perm), perm=perm)
 
 
 def _channels(node: ir.Node, length: int) -> list[int]:
-    """Return the axis that the layout of thresholds names as that of channels, where they all have the same."""
+    """Return the axis of channels in the layout of thresholds that all channels share."""
     axis = channel_axis(node.attributes.get_string("data_layout", ""), length)
     return [axis] if axis < length else []
 
 
 def _put_back(array: np.ndarray | None, back: Permutation) -> np.ndarray:
-    """Put axes back in front of the one that counts thresholds."""
+    """Permute the axes before that of the thresholds."""
     assert array is not None
     more = len(back) + 1 - array.ndim
     return np.ascontiguousarray(array.reshape((1,) * more + array.shape).transpose([*back, len(back)]))

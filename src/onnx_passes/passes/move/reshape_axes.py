@@ -1,4 +1,4 @@
-"""How Reshape and Flatten read a value before it is transposed: axes that they join or split move as one."""
+"""Move Reshape and Flatten before a transposition: axes that are joined or split move together."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class _Size(NamedTuple):
 
 
 Groups = list[tuple[list[int], list[int]]]
-"""Axes before and after a reshape that hold the same elements in the same order; axes of size one are left out."""
+"""Axes before and after a reshape with the same elements in the same order, without axes of size one."""
 
 
 def groups_of(before: Sequence[Dim], after: Sequence[Dim]) -> Groups | None:
-    """Pair the axes that a reshape joins or splits, as finely as possible; nothing where sizes do not tell."""
+    """Pair the axes that a reshape joins or splits, as finely as possible; None if sizes do not determine them."""
     left = [axis for axis, size in enumerate(before) if size != 1]
     right = [axis for axis, size in enumerate(after) if size != 1]
     found: Groups = []
@@ -68,7 +68,7 @@ def _reshape(op: Builder, node: ir.Node, x: ir.Value, perm: Permutation) -> Rewr
     places = [perm[axis] for old, _ in groups for axis in old]
     if places != sorted(places):
         if moved == sorted(moved):
-            return no("it joins axes that do not lie side by side before the transposition", at=node)
+            return no("it joins axes that are not adjacent before the transposition", at=node)
         ones = [place for place in range(len(perm)) if place not in places]
         x = op.Transpose(x, perm=[*places, *ones])
     target = reshape_target(permuted(after, moved))

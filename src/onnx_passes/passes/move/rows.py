@@ -1,4 +1,4 @@
-"""Rows that are flattened for the product with a matrix, and stacked again behind it."""
+"""Rows that are flattened for a matrix product, and unflattened after it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ SIZES_TO_TRY: Mapping[str, Any] = MappingProxyType(
         "constants": {"s": ([-1, 3],), "t": ([2, -1, 2],)},
     }
 )
-"""Hints for the fuzzer: rows ``x`` flattened to ``s``, a matrix ``w``, and the stack ``t`` of their product."""
+"""Hints for the fuzzer: rows ``x`` flattened to ``s``, a matrix ``w``, and the target ``t`` for their product."""
 
 
 def stacked_rows(
     op: Builder, flat: ir.Value, product: ir.Value, result: ir.Value, matrix: tuple[Dim, Dim], *, reshape_pays: bool
 ) -> ir.Value | Refusal:
-    """Return the rows of ``flat`` stacked so that the product with a matrix of these sizes is ``result`` at once.
+    """Return the rows of ``flat`` shaped so that their product with a matrix of these sizes is ``result``.
 
-    ``flat`` and ``result`` come from reshapes, of the rows and of their product. The rows are what the first of them
-    reads, or that reshaped: where ``reshape_pays``, or where it saves the computation of the second target.
+    ``flat`` and ``result`` are reshapes of the rows and of their product. The returned rows are the input of the first
+    reshape, or a reshape of it: if ``reshape_pays``, or if that saves computing the second target.
     """
     size, columns = matrix
     inner, outer = flat.producer(), result.producer()
@@ -43,19 +43,19 @@ def stacked_rows(
     if x is None or before is None or after is None or rank(flat) != 2:
         return no("the shapes are not known", at=result)
     if target is not None and target.is_initializer() and target.is_graph_input():
-        return no("callers may ask for another shape", at=target)
+        return no("a caller may override the target shape", at=target)
     if is_used_elsewhere(product):
         return no("the product is used elsewhere", at=product)
     if not isinstance(size, int) or size == 0:
         return no("the rows are empty, or of unknown size", at=flat)
     if not same_dim(after[-1], columns):
-        return no("the columns of the product are not known to stay", at=result)
-    # That the product is defined proves the size of the flat rows, and with it how many there are.
+        return no("the columns of the product are not known to be kept", at=result)
+    # As the product is defined, the flat rows have its size, which determines their number.
     wanted = (*after[:-1], size)
     if len(wanted) == len(before) and all(map(same_dim, wanted, before)):
         return x
     if (is_constant(target) and not reshape_pays) or is_used_elsewhere(flat):
-        return no("the rows are stacked otherwise before, and it takes as many reshapes to change that", at=flat)
+        return no("the rows have another shape before, and changing it takes as many reshapes", at=flat)
     sizes = _sizes(before, wanted)
     if sizes is None or not isinstance(columns, int) or columns == 0:
         return no("the sizes are not known, or zero", at=result)
@@ -63,7 +63,7 @@ def stacked_rows(
 
 
 def _sizes(before: Sequence[Dim], wanted: Sequence[Dim]) -> list[int] | None:
-    """Return the target of a Reshape that infers the one open size, or copies all of them from where they are."""
+    """Return the target of a Reshape that infers the one unknown size, or copies all unknown sizes in place."""
     inferred = reshape_target(wanted)
     if inferred is not None or 0 in wanted:
         return inferred

@@ -1,1 +1,1 @@
-"""Operators of ONNX Runtime itself, in the domain ``com.microsoft``, for models that are deployed there."""
+"""Fusions into operators of ONNX Runtime's own domain ``com.microsoft``, for models that are deployed there."""

@@ -1,4 +1,4 @@
-"""Laws of the activations that ONNX Runtime has operators of its own for."""
+"""Laws of activations with operators in ONNX Runtime's own domain."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
 
 def is_bias(b: ir.Value, x: ir.Value) -> bool:
-    """Tell whether a value is a vector with a number for each place along the last axis of another one."""
+    """Return whether a value is a vector along the last axis of ``x``."""
     size = dimension(b, 0)
     return b.dtype is ir.DataType.FLOAT and rank(b) == 1 and size is not None and size == dimension(x, -1)
 
 
 _law = Vocabulary(is_bias, is_finite, is_single).law
 _SINGLE = When("is_single(x)", "the input is not of single precision")
-_BIAS = When("is_bias(b, x)", "what is added is no bias along the last axis")
+_BIAS = When("is_bias(b, x)", "the summand is not a bias along the last axis")
 
 
 def _models(*bodies: str, opset: int = 20) -> tuple[str, ...]:
-    """Write models of bodies that make ``y`` of ``x`` with a bias ``b``."""
+    """Build models from bodies that compute ``y`` from ``x`` and a bias ``b``."""
     return tuple(
         f"""<ir_version: 9, opset_import: ["" : {opset}, "com.microsoft" : 1]>
         g (float[{shape}] x) => (float[{shape}] y) <float[3] b = {{0.5,-1,2}}, float c = {{1.702}}> {{ {body} }}"""
@@ -35,13 +35,12 @@ def _models(*bodies: str, opset: int = 20) -> tuple[str, ...]:
 @passes.verify.tolerance
 @passes.register("fuse-onnxruntime")
 class FuseMicrosoftGelu(LawPass):
-    """Fuse the definition of Gelu into an operator of ONNX Runtime where ONNX does not have it yet.
+    """Fuse the definition of Gelu into an operator of ONNX Runtime, below the opset that has Gelu.
 
-    Rewrites: ``0.5 * x * (1 + Erf(x / √2))`` → ``com.microsoft.Gelu(x)``;
-              ``0.5 * x * (1 + Tanh(√(2/π) * (x + 0.044715 * x³)))`` → ``com.microsoft.FastGelu(x)``; the factors of
-              the product may come in any order.
-    Refuses:  opsets from 20 on, which have Gelu; other numbers; other types than single precision; a value inside that
-              is used elsewhere.
+    Rewrites: ``0.5 * x * (1 + Erf(x / √2))`` → ``com.microsoft.Gelu(x)``; ``0.5 * x * (1 + Tanh(√(2/π) * (x + 0.044715
+              * x³)))`` → ``com.microsoft.FastGelu(x)``; with the factors of the product in any order.
+    Refuses:  opsets from 20 on, which have Gelu; other numbers; other types than single precision; an intermediate
+              value that is used elsewhere.
     Exactness: rounding; a product that overflows before it is halved may be finite.
     """
 
@@ -49,7 +48,7 @@ class FuseMicrosoftGelu(LawPass):
     fuzz_hints = hints(*gelu_samples(17, 18))
     laws = gelu_laws(
         {"Erf": "com.microsoft.Gelu(x)", "Tanh": "com.microsoft.FastGelu(x)"},
-        When("opset < 20", "ONNX has Gelu from opset 20 on: fuse-gelu makes it"),
+        When("opset < 20", "ONNX has Gelu from opset 20 on: use fuse-gelu"),
         _SINGLE,
     )
 
@@ -57,11 +56,11 @@ class FuseMicrosoftGelu(LawPass):
 @passes.verify.tolerance
 @passes.register("fuse-onnxruntime")
 class FuseFastGelu(LawPass):
-    """Fuse the approximated Gelu, with a bias, into FastGelu of ONNX Runtime.
+    """Fuse the approximate Gelu, with a bias, into FastGelu of ONNX Runtime.
 
     Rewrites: ``Gelu<approximate="tanh">(x)`` → ``com.microsoft.FastGelu(x)``;
               ``com.microsoft.FastGelu(x + b)`` → ``com.microsoft.FastGelu(x, b)``.
-    Refuses:  the exact Gelu; a bias that is no vector along the last axis; other types than single precision; a sum
+    Refuses:  the exact Gelu; a bias that is not a vector along the last axis; other types than single precision; a sum
               that is used elsewhere.
     Exactness: rounding.
     """
@@ -82,13 +81,13 @@ class FuseFastGelu(LawPass):
 @passes.verify.tolerance
 @passes.register(tags=("onnxruntime",))
 class FuseBiasGelu(LawPass):
-    """Fuse a bias and the exact Gelu behind it into BiasGelu of ONNX Runtime.
+    """Fuse a bias and the exact Gelu after it into BiasGelu of ONNX Runtime.
 
     Rewrites: ``Gelu(x + b)`` → ``com.microsoft.BiasGelu(x, b)``; ``com.microsoft.Gelu(x + b)`` likewise.
               For devices with a fast kernel: on a CPU it takes 1.3 times as long as separate operators, so that it is
               not a member of ``fuse-onnxruntime``.
-    Refuses:  the approximated Gelu; a bias that is no vector along the last axis; other types than single precision; a
-              sum that is used elsewhere.
+    Refuses:  the approximate Gelu; a bias that is not a vector along the last axis; other types than single precision;
+              a sum that is used elsewhere.
     Exactness: rounding.
     """
 
@@ -97,7 +96,7 @@ class FuseBiasGelu(LawPass):
     laws = (
         _law(
             "Gelu(x + b, approximate=a) → com.microsoft.BiasGelu(x, b)",
-            When('a == "none"', "it is the approximated Gelu"),
+            When('a == "none"', "it is the approximate Gelu"),
             _SINGLE,
             _BIAS,
             name="Gelu",
@@ -109,7 +108,7 @@ class FuseBiasGelu(LawPass):
 @passes.verify.tolerance
 @passes.register("fuse-onnxruntime")
 class FuseQuickGelu(LawPass):
-    """Fuse the product of a value with a sigmoid of it into QuickGelu of ONNX Runtime.
+    """Fuse the product of a value with its sigmoid into QuickGelu of ONNX Runtime.
 
     Rewrites: ``x * Sigmoid(x * c)`` → ``com.microsoft.QuickGelu<alpha=c>(x)``; ``x * Sigmoid(x)`` with ``alpha=1``;
               ``Swish<alpha=c>(x)`` likewise.

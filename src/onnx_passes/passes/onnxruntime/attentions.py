@@ -1,4 +1,4 @@
-"""What attentions of ONNX Runtime have in common: when they can stand for one, and how they take masks and the past."""
+"""Shared parts of fusions into ONNX Runtime's attentions: requirements, masks and caches."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _SINCE = 13
-"""The opset from which on axes are inputs."""
+"""The first opset with axes as inputs."""
 _RANK = 4
 
 Writer = Callable[[Rewrite, AttentionForm], Refusal | None]
 
 
 def fuse_attentions(editor: Editor, operator: str, write: Writer) -> None:
-    """Let a writer put an operator in the place of every attention that it can stand for."""
+    """Replace every attention that an operator of ONNX Runtime supports."""
 
     def write_or_refuse(r: Rewrite, form: AttentionForm) -> Refusal | None:
         refusal = refusal_of(form, r.op)
@@ -39,21 +39,21 @@ def fuse_attentions(editor: Editor, operator: str, write: Writer) -> None:
 
 
 def refusal_of(form: AttentionForm, op: Builder) -> Refusal | None:
-    """Say what no attention of ONNX Runtime can do."""
+    """Return the reason why no attention of ONNX Runtime supports this one; None if some do."""
     sizes = (form.heads, form.kv_heads, form.size, form.v.sizes[3])
     if len(form.q.perm) != _RANK or not all(isinstance(size, int) for size in sizes):
-        return no("there is no axis of heads, or their number and sizes are not known", at=form.root)
+        return no("there is no axis of heads, or the number or size of heads is not known", at=form.root)
     if form.dtype is not ir.DataType.FLOAT or form.softmax_in not in (None, form.dtype):
         return no("it is not in single precision", at=form.root)
     if form.guarded and not all(mask.is_finite for mask in form.masks):
-        return no("queries without keys give zeros here, and NaN in ONNX Runtime", at=form.root)
+        return no("fully masked queries give zeros here, but NaN in ONNX Runtime", at=form.root)
     if op.opset < _SINCE:
         return no(f"it needs opset {_SINCE}: run convert-opset", at=form.root)
     return None
 
 
 def flat_inputs(op: Builder, form: AttentionForm) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Return queries, keys and values as ``[batch, sequence, heads * size]``; what the graph does not have is built."""
+    """Return queries, keys and values as ``[batch, sequence, heads * size]``, built where the graph lacks them."""
     q, k, v = (heads.flat or _merged(op, heads) for heads in (form.q, form.k, form.v))
     return q, k, v
 
@@ -67,7 +67,7 @@ def _merged(op: Builder, heads: Heads) -> ir.Value:
 
 
 def attention_bias(op: Builder, form: AttentionForm) -> ir.Value | None:
-    """Build the mask as ONNX Runtime takes it: added to the scores, and of four dimensions."""
+    """Build the mask in the form of ONNX Runtime: additive, with four dimensions."""
     mask = full_mask(op, form, added=True)
     if mask is None or form.mask_rank == _RANK:
         return mask
@@ -78,7 +78,7 @@ def attention_bias(op: Builder, form: AttentionForm) -> ir.Value | None:
 
 
 def replace_results(r: Rewrite, form: AttentionForm, made: Any) -> None:
-    """Let everybody use the new results, those for the next run included."""
+    """Replace the result and the cached keys and values."""
     result, *presents = cast("list[ir.Value]", made if isinstance(made, list) else [made])
     if form.merge is None:
         split = r.op.Reshape(result, [0, 0, form.heads, form.v.sizes[3]])

@@ -1,4 +1,4 @@
-"""Write the sum before a normalization so that ONNX Runtime does not make an operator of both that is slower."""
+"""Write the sum before a normalization as Sum, which ONNX Runtime does not fuse into a slower operator."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from onnx_passes.rewrite.passes import EditorPass
 
 _RULE = "sum before a normalization"
 _SINCE = 8
-"""The opset from which on Sum takes what Add takes."""
+"""The first opset in which Sum broadcasts."""
 
 
 @passes.verify.equality
 @passes.register(tags=("onnxruntime", "simplify"))
 class ConvertSkipToSum(EditorPass):
-    """Write the sum of a skip connection before LayerNormalization as Sum, which ONNX Runtime leaves as it is.
+    """Write the sum of a skip connection before LayerNormalization as Sum, which ONNX Runtime does not fuse.
 
-    ONNX Runtime makes SkipLayerNormalization of ``Add`` and what follows; on its CPU that takes five times as long.
+    ONNX Runtime fuses ``Add`` and the normalization into SkipLayerNormalization, which is five times slower on a CPU.
 
-    Rewrites: ``LayerNormalization(x + s, …)`` → ``LayerNormalization(Sum(x, s), …)``, also where the normalization is
-              written out.
-    Refuses:  what ONNX Runtime leaves as it is anyway: summands that are not of the same shape of three dimensions,
+    Rewrites: ``LayerNormalization(x + s, …)`` → ``LayerNormalization(Sum(x, s), …)``, also for a decomposed
+              normalization.
+    Refuses:  sums that ONNX Runtime does not fuse anyway: summands that are not of the same shape of three dimensions,
               other types than single precision, a sum that is used elsewhere, or is an output; opsets below 8.
     Exactness: bit-exact.
     """
@@ -33,7 +33,7 @@ class ConvertSkipToSum(EditorPass):
     preserves = ("shape-inference", "topological-sort", "unique-names")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the sums of the graph and its subgraphs."""
+        """Rewrite the sums of the graph and its subgraphs."""
         for add in [node for node in all_nodes(model.graph) if not node.domain and node.op_type == "Add"]:
             if not _is_normalized_only(add.outputs[0]):
                 continue
@@ -48,7 +48,7 @@ class ConvertSkipToSum(EditorPass):
 
 
 def _is_normalized_only(value: ir.Value) -> bool:
-    """Tell whether only a normalization reads a value, as one node or as its definition: ``x - ReduceMean(x)``."""
+    """Return whether only a normalization reads a value: one node, or its definition ``x - ReduceMean(x)``."""
     if value.is_graph_output():
         return False
     users = [(node.op_type, index) for node, index in value.uses() if not node.domain]

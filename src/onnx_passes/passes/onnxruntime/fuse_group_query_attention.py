@@ -1,4 +1,4 @@
-"""Put the operator GroupQueryAttention of ONNX Runtime in the place of what computes one."""
+"""Fuse grouped-query attention into GroupQueryAttention of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from onnx_passes.rewrite.passes import EditorPass
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _MULTIPLE = 8
-"""Of which the size of a head has to be one."""
+"""Required divisor of the head size."""
 
 
 @passes.verify.tolerance
 @passes.register("fuse-onnxruntime")
 class FuseGroupQueryAttention(EditorPass):
-    """Fuse attention in which several queries share keys and values into GroupQueryAttention of ONNX Runtime.
+    """Fuse attention whose queries share keys and values into GroupQueryAttention of ONNX Runtime.
 
-    The mask stays what it is, and the operator is told not to be causal by itself, which takes ONNX Runtime 1.31.
-    Rotations stay outside, so that those of parts of heads, or of pairs beside each other, are not confused.
+    The mask is kept, and the operator's own causal mask is disabled, which requires ONNX Runtime 1.31. Rotations stay
+    outside, so that those of parts of heads, or of interleaved pairs, are not confused.
 
     Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(repeated(k))) * scale + mask), repeated(v))``, with heads split
-              before and merged behind it → ``com.microsoft.GroupQueryAttention(q, k, v, …, mask)``; with the keys and
-              values of the past. Where the graph does not split or merge heads right there, as behind a rotation,
-              that is added.
-    Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 13 or above; as many keys as queries,
-              which ``fuse-multi-head-attention`` is for; heads whose size is no multiple of 8; keys of another sequence
-              than the queries; several new queries behind a past, in more than one sequence; other types than single
-              precision; a guard for queries without keys; heads of unknown number or size.
+              before and merged after it → ``com.microsoft.GroupQueryAttention(q, k, v, …, mask)``; with cached keys and
+              values. If the graph does not split or merge heads right there, as after a rotation, the reshapes are
+              added.
+    Refuses:  the cases that ``fuse-attention`` refuses, except that the opset must be 13 or above; as many keys as
+              queries (see ``fuse-multi-head-attention``); heads whose size is not a multiple of 8; keys of another
+              sequence than the queries; several new queries after a cache, in more than one sequence; other types than
+              single precision; a guard for fully masked queries; heads of unknown number or size.
     Exactness: rounding; scores that a mask makes infinite may become finite.
     """
 
@@ -43,7 +43,7 @@ class FuseGroupQueryAttention(EditorPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the products of the graph and its subgraphs."""
+        """Fuse the attentions of the graph and its subgraphs."""
         fuse_attentions(editor, "GroupQueryAttention", _write)
 
 
@@ -72,23 +72,23 @@ def _write(r: Rewrite, form: AttentionForm) -> Refusal | None:
 
 def _refusal(form: AttentionForm) -> Refusal | None:
     if form.heads is None or form.kv_heads is None or form.heads == form.kv_heads:
-        return no("no queries share keys, or the number of heads is not known", at=form.root)
+        return no("queries do not share keys, or the number of heads is not known", at=form.root)
     if form.size is None or form.size % _MULTIPLE or form.v.sizes[3] != form.size:
         return no(
-            f"the size of a head is no multiple of {_MULTIPLE}, or not the same for keys and values", at=form.root
+            f"the size of a head is not a multiple of {_MULTIPLE}, or not the same for keys and values", at=form.root
         )
     if not same_dim(form.q.sizes[2], form.k.sizes[2]):
         return no("keys are not of the same sequence as queries", at=form.root)
     if form.past is not None and 1 not in (form.q.sizes[0], form.q.sizes[2]):
-        return no("behind a past there are several queries, and perhaps several sequences", at=form.root)
+        return no("there are several queries after a cache, and maybe several sequences", at=form.root)
     return None
 
 
 def _lengths(op: Builder, form: AttentionForm, q: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Build how many keys there are: for each sequence the place of the last one, and their number."""
+    """Build the index of the last key of each sequence, and the total number of keys."""
     batch, total = form.q.sizes[0], form.scores[-1]
     if isinstance(total, int):
-        # ONNX Runtime follows a known size through Shape and Cast as what it was before the Cast.
+        # ONNX Runtime propagates a known size through Shape and Cast with the type before the Cast.
         count = op.initializer(np.array([total], np.int32), "keys")
         last = op.initializer(np.array([total - 1], np.int32), "last")
     else:

@@ -1,4 +1,4 @@
-"""Put the operator MultiHeadAttention of ONNX Runtime in the place of what computes one."""
+"""Fuse multi-head attention into MultiHeadAttention of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from onnx_passes.rewrite.refusal import Refusal, no
 class FuseMultiHeadAttention(EditorPass):
     """Fuse attention into MultiHeadAttention of ONNX Runtime.
 
-    Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)``, with heads split before and merged behind
-              it → ``com.microsoft.MultiHeadAttention(q, k, v, …, mask)``; with the keys and values of the past. Where
-              the graph does not split or merge heads right there, as behind a rotation, that is added.
-    Refuses:  what ``fuse-attention`` refuses, but for the opset, which must be 13 or above; groups of queries, which
-              ``fuse-group-query-attention`` is for; a soft cap; other types than single precision; a guard for queries
-              without keys; heads of unknown number or size.
+    Rewrites: ``MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)``, with heads split before and merged after
+              it → ``com.microsoft.MultiHeadAttention(q, k, v, …, mask)``; with cached keys and values. If the graph
+              does not split or merge heads right there, as after a rotation, the reshapes are added.
+    Refuses:  the cases that ``fuse-attention`` refuses, except that the opset must be 13 or above; groups of queries
+              (see ``fuse-group-query-attention``); a soft cap; other types than single precision; a guard for fully
+              masked queries; heads of unknown number or size.
     Exactness: rounding; scores that a mask makes infinite may become finite.
     """
 
@@ -31,7 +31,7 @@ class FuseMultiHeadAttention(EditorPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the products of the graph and its subgraphs."""
+        """Fuse the attentions of the graph and its subgraphs."""
         fuse_attentions(editor, "MultiHeadAttention", _write)
 
 

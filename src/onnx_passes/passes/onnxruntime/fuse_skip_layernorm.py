@@ -1,4 +1,4 @@
-"""Fuse a skip connection and the normalization behind it into one operator of ONNX Runtime."""
+"""Fuse a skip connection and the normalization after it into one operator of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _EPSILON = 1e-5
 @passes.verify.tolerance
 @passes.register(tags=("onnxruntime",))
 class FuseSkipLayernorm(EditorPass):
-    """Fuse a skip connection, with a bias, and the normalization behind it into one operator of ONNX Runtime.
+    """Fuse a skip connection, with a bias, and the normalization after it into one operator of ONNX Runtime.
 
     Rewrites: ``LayerNormalization(x + s, g, b)`` → ``com.microsoft.SkipLayerNormalization(x, s, g, b)``;
               ``RMSNormalization(x + s, g)`` → ``com.microsoft.SkipSimplifiedLayerNormalization(x, s, g)``;
-              ``(x + c) + s`` takes the bias ``c`` along; a sum that is used elsewhere is a result of the new node.
-              For devices with a fast kernel: on a CPU it takes 6 times (1.7 times for RMSNormalization) as long as
-              separate operators, so that it is not a member of ``fuse-onnxruntime``.
+              ``(x + c) + s`` includes the bias ``c``; a sum that is used elsewhere is a result of the new node. For
+              devices with a fast kernel: on a CPU it takes 6 times (1.7 times for RMSNormalization) as long as separate
+              operators, so that it is not a member of ``fuse-onnxruntime``.
     Refuses:  other axes than the last one; summands of different or unknown shape, or not of two or three dimensions;
               other types than single and half precision; statistics that are used; parameters that are computed.
     Exactness: rounding.
@@ -43,7 +43,7 @@ class FuseSkipLayernorm(EditorPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc", "contract")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at the normalizations of the graph and its subgraphs."""
+        """Fuse the normalizations of the graph and its subgraphs."""
         for norm in [node for node in all_nodes(model.graph) if not node.domain and node.op_type in _OPERATORS]:
             total = norm.inputs[0]
             add = None if total is None else total.producer()
@@ -77,7 +77,7 @@ def _is_add(node: ir.Node | None) -> bool:
 
 
 def _summands(add: ir.Node) -> tuple[ir.Value | None, list[ir.Node], list[ir.Value | None]]:
-    """Return a bias that one of the summands has, if it has one, the node that adds it, and the summands without it."""
+    """Return the bias of a summand, or None, the nodes that add it, and the summands without it."""
     for index, value in enumerate(add.inputs):
         inner = None if value is None else value.producer()
         if value is None or inner is None or not _is_add(inner) or inner.graph is not add.graph:
@@ -94,7 +94,7 @@ def _is_bias(bias: ir.Value | None, x: ir.Value | None) -> bool:
 
 
 def _refusal(norm: ir.Node, summands: list[ir.Value | None]) -> Refusal | None:
-    """Say why a normalization of a sum stays as it is."""
+    """Return the reason why a normalization of a sum cannot be fused; None if it can."""
     x, skip = summands
     dims = rank(x)
     if dims not in (2, 3) or not same_shape(x, skip):
@@ -112,5 +112,7 @@ def _refusal(norm: ir.Node, summands: list[ir.Value | None]) -> Refusal | None:
         if not (is_constant(parameter) or parameter.producer() is None):
             return no("its scale or bias is computed", at=parameter)
         if rank(parameter) != 1 or width is None or dimension(parameter, 0) != width or not same_dtype(x, parameter):
-            return no("its scale or bias is no vector along the last axis, of the type of the summands", at=parameter)
+            return no(
+                "its scale or bias is not a vector along the last axis, of the type of the summands", at=parameter
+            )
     return None

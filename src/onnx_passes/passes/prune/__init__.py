@@ -1,1 +1,1 @@
-"""Passes that remove what makes no difference."""
+"""Passes that remove channels without influence."""

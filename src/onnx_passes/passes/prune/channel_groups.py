@@ -1,4 +1,4 @@
-"""Tensors that have their channels in common: from the products that make channels to those that add them up."""
+"""Groups of tensors with the same channels, from the products that compute to the products that contract them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnx_passes.ops.quantizing import is_quantizer
 
 
 class Place(NamedTuple):
-    """Where channels are: the axis, counted from the end, and how many elements in a row belong to one channel."""
+    """Position of channels: the axis, counted from the end, and the number of consecutive elements per channel."""
 
     axis: int
     block: int = 1
@@ -28,9 +28,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Spread:
-    """How a node that treats channels one by one has them: where they are in its inputs and results, and in constants.
+    """Channels of an operator that computes each channel alone: their positions in inputs, results and constants.
 
-    ``cuts`` maps inputs that are constant to the axis of channels, counted from the end.
+    ``cuts`` maps indices of constant inputs to the axis of channels, counted from the end.
     """
 
     places: dict[ir.Value, Place]
@@ -39,7 +39,7 @@ class Spread:
 
 @dataclass
 class ChannelGroup:
-    """Values with the same channels: ``makers`` compute them, ``between`` takes each alone, ``readers`` add them up."""
+    """Values with the same channels: ``makers`` compute them, ``between`` maps each, ``readers`` contract them."""
 
     channels: int
     places: dict[ir.Value, Place] = field(default_factory=dict[ir.Value, Place])
@@ -49,12 +49,12 @@ class ChannelGroup:
 
     @property
     def nodes(self) -> set[ir.Node]:
-        """Return all nodes that have to do with the channels."""
+        """Return all nodes of the group."""
         return {*self.makers, *self.between, *self.readers}
 
 
 def group_of(maker: ir.Node) -> ChannelGroup | str:
-    """Follow the channels that a product makes in all directions; returns the reason if something else has them."""
+    """Follow the channels of a product in all directions; return the reason if another operator mixes them."""
     place = made_place(maker)
     channels = None if place is None else dimension(maker.outputs[0], place.axis)
     if place is None or channels is None:
@@ -82,7 +82,7 @@ def group_of(maker: ir.Node) -> ChannelGroup | str:
 
 
 def made_place(node: ir.Node) -> Place | None:
-    """Return where a product with constant weights has the channels that it makes; nothing for other nodes."""
+    """Return the position of the channels that a product with constant weights computes; None for other nodes."""
     weights = _weights(node)
     length = rank(node.outputs[0])
     if weights is None or length is None:
@@ -91,7 +91,7 @@ def made_place(node: ir.Node) -> Place | None:
 
 
 def _weights(node: ir.Node) -> tuple[int, ...] | None:
-    """Return the shape of the constant weights of a product that adds up all channels."""
+    """Return the shape of the constant weights of a product that contracts all channels; None for other nodes."""
     if node.domain or node.op_type not in ("Conv", "MatMul") or constant(argument(node, 1)) is None:
         return None
     shape = static_shape(node.inputs[1])
@@ -110,7 +110,7 @@ def _boundary(value: ir.Value) -> str:
 
 
 def _enter(group: ChannelGroup, node: ir.Node, value: ir.Value, place: Place) -> dict[ir.Value, Place] | str:
-    """Give a node its part in the group; returns the values that have the channels because of it, or the reason."""
+    """Add a node to the group; return the values whose channels it connects, or the reason for a refusal."""
     if node in group.between:
         return {}
     if node.outputs[0] is value and made_place(node) == Place(place.axis):
@@ -141,12 +141,12 @@ def _spread(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spre
     if rule is None and family in ("pooling", "reduction"):
         rule = _pooling if family == "pooling" else _reduction
     if rule is None or len(node.outputs) != 1:
-        return f"{name_of(node)} has its channels, too"
+        return f"{name_of(node)} mixes its channels"
     return rule(node, value, place, channels)
 
 
 def _elementwise(node: ir.Node, value: ir.Value, place: Place, channels: int, first: int = 0) -> Spread | str:
-    """Take all that is as wide as the result along the axis; what is broadcast has no channels."""
+    """Return the operands as wide as the result along the axis; broadcast operands have no channels."""
     places, cuts = dict[ir.Value, Place](), dict[int, int]()
     for index, given in enumerate([*node.inputs[first:], node.outputs[0]]):
         if given is None or (rank(given) is not None and (rank(given) or 0) < -place.axis):
@@ -158,7 +158,7 @@ def _elementwise(node: ir.Node, value: ir.Value, place: Place, channels: int, fi
             else:
                 places[given] = place
         elif size != 1 or given is node.outputs[0]:
-            return f"{name_of(node)} does not take its channels one by one"
+            return f"{name_of(node)} does not compute its channels one by one"
     return Spread(places, cuts)
 
 
@@ -168,14 +168,14 @@ def _thresholds(node: ir.Node, value: ir.Value, place: Place, channels: int) -> 
     if held is None or length is None or value not in places:
         return f"the thresholds of {name_of(node)} are not constant"
     if node.domain == OUR_DOMAIN:
-        # The last axis of thresholds and weights is that of the thresholds.
+        # The last axis of thresholds and weights counts the thresholds.
         cuts: dict[int, int] = {}
         for index, given in enumerate(node.inputs[1:], 1):
             size = dimension(given, place.axis - 1)
             if size == channels * place.block:
                 cuts[index] = place.axis - 1
             elif size not in (1, None):
-                return f"{name_of(node)} does not take its channels one by one"
+                return f"{name_of(node)} does not compute its channels one by one"
         return Spread(places, cuts)
     if held.shape[0] == 1:
         return Spread(places)
@@ -188,7 +188,7 @@ def _thresholds(node: ir.Node, value: ir.Value, place: Place, channels: int) -> 
 def _pooling(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
     length = rank(value)
     if length is None or place != Place(1 - length):
-        return f"{name_of(node)} does not take its channels one by one"
+        return f"{name_of(node)} does not compute its channels one by one"
     return Spread({given: place for given in (node.inputs[0], node.outputs[0]) if given is not None})
 
 
@@ -196,12 +196,12 @@ def _reduction(node: ir.Node, value: ir.Value, place: Place, channels: int) -> S
     x, axes = node.inputs[0], reduced_axes(node)
     length = rank(x)
     if x is None or axes is None or length is None or node.op_type.startswith("Arg"):
-        return f"which axes {name_of(node)} leaves is not known"
+        return f"the axes of {name_of(node)} are not known"
     gone = {axis % length for axis in axes}
     left = [axis for axis in range(length) if axis not in gone or node.attributes.get_int("keepdims", 1)]
     before = place.axis + length if value is x else left[place.axis]
     if before in gone:
-        return f"{name_of(node)} takes its channels together"
+        return f"{name_of(node)} reduces over its channels"
     after = left.index(before) - len(left)
     return Spread({x: Place(before - length, place.block), node.outputs[0]: Place(after, place.block)})
 
@@ -211,7 +211,7 @@ def _depthwise(node: ir.Node, value: ir.Value, place: Place, channels: int) -> S
     alone = shape is not None and shape[:2] == (channels, 1) and node.attributes.get_int("group", 1) == channels
     held = constant(node.inputs[1]) is not None and (bias is None or constant(bias) is not None)
     if not alone or not held or length is None or shape is None or place != Place(1 - length):
-        return f"{name_of(node)} does not take its channels one by one"
+        return f"{name_of(node)} does not compute its channels one by one"
     x = node.inputs[0]
     assert x is not None
     return Spread({x: place, node.outputs[0]: place}, {1: -len(shape), **({} if bias is None else {2: -1})})
@@ -229,7 +229,7 @@ def _transpose(node: ir.Node, value: ir.Value, place: Place, channels: int) -> S
 
 
 def _flattened(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
-    """Let pixels of a channel become elements in a row, where the first axis stays what it is."""
+    """Return the channels of a flattening, which has the pixels of a channel as consecutive elements."""
     x, result = node.inputs[0], node.outputs[0]
     length, pixels = rank(x), 1
     sizes = [] if x is None or length is None else [dimension(x, axis) for axis in range(2, length)]
@@ -246,7 +246,7 @@ def _flattened(node: ir.Node, value: ir.Value, place: Place, channels: int) -> S
 
 
 def _keeps_rows(node: ir.Node) -> bool:
-    """Tell whether a Reshape leaves the first axis, whatever its size is."""
+    """Return whether a Reshape keeps the first axis, for any size."""
     shape = integers(node, 1, "shape")
     if shape is None or len(shape) != 2:
         return False

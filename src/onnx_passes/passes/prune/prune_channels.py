@@ -1,4 +1,4 @@
-"""Remove channels that make no difference."""
+"""Remove channels that do not influence the result."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.passes import EditorPass
 
 _RULE = "channels that make no difference"
-_PADDED = "the border of a padded image would be without it"
-_ROUNDED = "sums of floats would be rounded in another order: streamline first"
+_PADDED = "the border of a padded image would lack its value"
+_ROUNDED = "sums of floats would round differently: streamline first"
 
 
 @passes.verify.equality
 @passes.register(tags=("quantized", "prune"))
 class PruneChannels(EditorPass):
-    """Remove channels of integer networks that hold one value whatever comes in, or that nobody reads.
+    """Remove channels of integer networks that are constant for all inputs, or that no node uses.
 
-    Rewrites: ``MatMul(MultiThreshold(MatMul(x, w), t), v)`` where thresholds leave channel 2 at 7 for all sums →
-              ``Add(MatMul(MultiThreshold(MatMul(x, w'), t'), v'), 7 * v[2])`` with one channel less. A bias that is
-              there takes the sum, thresholds that follow take it by fuse-thresholds; a channel that is 0, or meets
-              only weights that are 0, leaves nothing behind. Channels go through elementwise operators, joins of
-              branches, thresholds, pooling, depthwise convolutions, sums over pixels, transpositions and flattening,
-              from all products that make them to all that add them up. One channel stays in any case.
-    Refuses:  channels that are outputs of the network, or that something else has, too (Concat, Softmax …); products
-              whose sums are not exact; a channel that is stuck at another value than 0 before a padded convolution.
+    Rewrites: ``MatMul(MultiThreshold(MatMul(x, w), t), v)`` where thresholds keep channel 2 at 7 for all sums →
+              ``Add(MatMul(MultiThreshold(MatMul(x, w'), t'), v'), 7 * v[2])`` with one channel less. An existing bias
+              absorbs the sum, following thresholds absorb it by fuse-thresholds; a channel that is 0, or has only zero
+              weights, adds nothing. Channels are followed through elementwise operators, joins of branches, thresholds,
+              pooling, depthwise convolutions, sums over pixels, transpositions and flattening, from all products that
+              compute them to all that contract them. One channel always stays.
+    Refuses:  channels that are outputs of the network, or that other operators mix (Concat, Softmax …); products whose
+              sums are not exact; a channel with another constant than 0 before a padded convolution.
     Exactness: bit-exact: sums of integers are the same in any order.
     """
 
@@ -45,7 +45,7 @@ class PruneChannels(EditorPass):
     followed_by = ("shape-inference", "cleanup")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Sweep until nothing changes: what reads fewer channels may leave others unread before it."""
+        """Sweep until nothing changes, as removing a consumer of channels may make others unused."""
         while not editor.stopped:
             pruned, refused = _sweep(model, editor)
             if not pruned:
@@ -55,9 +55,9 @@ class PruneChannels(EditorPass):
 
 
 def _sweep(model: ir.Model, editor: Editor) -> tuple[int, dict[ir.Node, str]]:
-    """Remove channels of all groups that ranges are known of; returns of how many, and why others have to stay.
+    """Remove channels of all groups with known ranges; return their number, and the reasons for refusals.
 
-    A group that shares nodes with one that was cut is left to the next sweep, which knows the ranges of what is new.
+    A group that shares nodes with a pruned one is left to the next sweep, which knows the ranges of the new nodes.
     """
     known, nodes = ranges_of(model), tuple(model.graph)
     present, seen, refused, pruned = set(nodes), set[ir.Node](), dict[ir.Node, str](), 0
@@ -80,12 +80,12 @@ def _sweep(model: ir.Model, editor: Editor) -> tuple[int, dict[ir.Node, str]]:
 
 
 def _removable(group: ChannelGroup, known: Mapping[ir.Value, Range]) -> np.ndarray | str:
-    """Tell which channels make no difference to any reader, or why they have to stay."""
+    """Return the mask of channels without influence on any reader, or the reason why all have to stay."""
     for node in (*group.makers, *group.readers):
         if not is_exact_product(node, lambda value: held_integers(value, known)):
             return _ROUNDED
     if not group.readers:
-        return "nobody adds its channels up"
+        return "no product contracts its channels"
     removable, needed = np.ones(group.channels, bool), np.zeros(group.channels, bool)
     for node in group.readers:
         same, weights = _constants(group, node, known), _rows(node)
@@ -101,7 +101,7 @@ def _removable(group: ChannelGroup, known: Mapping[ir.Value, Range]) -> np.ndarr
 
 
 def _constants(group: ChannelGroup, node: ir.Node, known: Mapping[ir.Value, Range]) -> np.ndarray:
-    """Return the value that each element along the axis of channels is stuck at, NaN for those that are not."""
+    """Return the constant value of each element along the channel axis, NaN for varying elements."""
     value = node.inputs[0]
     assert value is not None
     place, found = group.places[value], known[value]
@@ -111,7 +111,7 @@ def _constants(group: ChannelGroup, node: ir.Node, known: Mapping[ir.Value, Rang
 
 
 def _rows(node: ir.Node) -> np.ndarray:
-    """Return the weights of a reader, with a row for each element along the axis of channels."""
+    """Return the weights of a reader, with a row per element of the channel axis."""
     weights = constant(node.inputs[1])
     assert weights is not None
     return np.moveaxis(weights, 1, 0).reshape(weights.shape[1], -1) if node.op_type == "Conv" else weights
@@ -135,7 +135,7 @@ def _prune(
 
 
 class _Pruning:
-    """Builds the nodes of a group again, for the channels that are kept."""
+    """Rebuilds the nodes of a group for the remaining channels."""
 
     def __init__(
         self, rewrite: Rewrite, group: ChannelGroup, kept: np.ndarray, known: Mapping[ir.Value, Range]
@@ -164,7 +164,7 @@ class _Pruning:
             self.rewrite.replace(node.outputs[0], result)
 
     def _read(self, node: ir.Node, inputs: list[Any]) -> np.ndarray:
-        """Cut what a product reads; returns what the other channels have added to every result."""
+        """Prune the weights of a reader; return the sum that the removed channels contributed to each result."""
         value, weights = node.inputs[0], constant(node.inputs[1])
         assert value is not None
         assert weights is not None
@@ -177,7 +177,7 @@ class _Pruning:
         return rows.astype(np.float64) @ np.nan_to_num(same)
 
     def _make(self, node: ir.Node, inputs: list[Any], added: np.ndarray | None) -> np.ndarray | None:
-        """Cut what a product makes."""
+        """Prune the weights of a maker."""
         is_conv = node.op_type == "Conv"
         weights = constant(inputs[1])
         assert weights is not None
@@ -202,7 +202,7 @@ class _Pruning:
         return {"group": len(self.kept)} if node.op_type == "Conv" else {}
 
     def _elements(self, place: Place) -> np.ndarray:
-        """Return the elements along the axis of channels that are kept."""
+        """Return the indices of the remaining elements along the channel axis."""
         return (self.kept[:, None] * place.block + np.arange(place.block)).reshape(-1)
 
     def _cut(self, old: ir.Value | None, array: np.ndarray) -> ir.Value:
@@ -212,7 +212,7 @@ class _Pruning:
         return value
 
     def _typed(self, new: ir.Value, node: ir.Node) -> ir.Value:
-        """Let a result have the type and shape of the old one, with fewer channels, so that ranges are known again."""
+        """Give a result the type and pruned shape of the original, so that its range can be computed."""
         old = node.outputs[0]
         place, shape = self.group.places.get(old), None if old.shape is None else list(old.shape)
         if place is not None and shape is not None:

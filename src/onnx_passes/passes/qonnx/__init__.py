@@ -1,1 +1,1 @@
-"""The dialects of QONNX, Brevitas and FINN: in, out, and in terms of standard operators."""
+"""Import, export and lowering of the dialects of QONNX, Brevitas and FINN."""

@@ -1,4 +1,4 @@
-"""The dialect of QONNX: its domains, its operators, and which version of them a model uses."""
+"""The dialect of QONNX: its domains and operators, and the version that a model uses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.wording import name_of
 
 GENERAL = "qonnx.custom_op.general"
-"""The domain of quantizers and their like, as QONNX names it since it is a project of its own."""
+"""The domain of quantizers and related operators in QONNX, since it is a separate project."""
 
 EARLIER = ("onnx.brevitas", "finn.custom_op.general", "finn")
-"""Where Brevitas and FINN had the same operators before."""
+"""Earlier domains of the same operators in Brevitas and FINN."""
 
 OPERATORS = frozenset(
     {
@@ -22,13 +22,13 @@ OPERATORS = frozenset(
         *("Im2Col", "MaxPoolNHWC", "QuantAvgPool2d", "XnorPopcountMatMul", "DebugMarker", "GenericPartition"),
     }
 )
-"""What QONNX has in its general domain; Quant has the second name IntQuant, which FINN does not know."""
+"""Operators of QONNX's general domain; IntQuant is a second name of Quant that FINN does not know."""
 
 USUAL_LAYOUTS = {2: "NC", 3: "NWC", 4: "NCHW"}
-"""The axes of tensors by their number, where nothing else is said, as QONNX has them since version 1."""
+"""Default layouts by rank, as in QONNX since version 1."""
 
 ROUNDING = {"HALF_EVEN": "ROUND", "ROUND_TO_ZERO": "DOWN"}
-"""Second names of ways of rounding; QONNX does not know what Brevitas calls ROUND_TO_ZERO by that name."""
+"""Aliases of rounding modes; QONNX does not know Brevitas' ROUND_TO_ZERO by that name."""
 
 _INPUTS_OF_SECOND_TRUNC = 6
 
@@ -36,30 +36,30 @@ Scope = ir.Graph | ir.Function
 
 
 def scopes(model: ir.Model) -> list[Scope]:
-    """List what has operator sets of its own: the graph and all functions."""
+    """Return the graph and all functions, which import operator sets."""
     return [model.graph, *model.functions.values()]
 
 
 def own_nodes(model: ir.Model, scope: Scope) -> Iterator[ir.Node]:
-    """Yield the nodes of a scope and its subgraphs that are of a domain, and no call of a function of the model."""
+    """Yield the nodes of a scope and its subgraphs in custom domains, without calls of model functions."""
     return (node for node in all_nodes(scope) if node.domain and node.op_identifier() not in model.functions)
 
 
 def is_backend_node(node: ir.Node) -> bool:
-    """Tell whether a node is of FINN's hardware library, which was in its only domain long ago."""
+    """Return whether a node is of FINN's hardware library, which was once in the domain ``finn``."""
     return node.domain == "finn" and "backend" in node.attributes
 
 
 def is_general(node: ir.Node) -> bool:
-    """Tell whether a node is of QONNX's general domain under any of its names."""
+    """Return whether a node is of QONNX's general domain, under any of its names."""
     return node.domain == GENERAL or (node.domain in EARLIER and not is_backend_node(node))
 
 
 def version_of(model: ir.Model, scope: Scope) -> int | None:
-    """Return the version of the general domain that a scope needs; nothing if it uses none of it.
+    """Return the version of the general domain that a scope needs; None if it does not use the domain.
 
-    The second version differs by Trunc, which has six inputs there and five in the first. Raises ModelError for
-    both in one scope: no version has both.
+    The second version differs in Trunc, which has six inputs there and five in the first. Raises ModelError if a
+    scope uses both versions, as no version has both.
     """
     used, first, second = False, "", ""
     for node in own_nodes(model, scope):

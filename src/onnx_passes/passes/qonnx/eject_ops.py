@@ -1,4 +1,4 @@
-"""Take the functions that stand for operators out of a model again."""
+"""Remove the functions that define custom operators."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ class EjectOps(EditorPass):
 
     Rewrites: nodes with an ``overload`` made by inject-ops → the same nodes without it, and no function;
               ``onnx_passes.ops::Quant``, ``MultiThreshold`` and ``LayoutConverter``, as 0.4 saves them → the operators
-              that are defined here, and no functions of that domain that nothing calls.
-    Refuses:  all other functions: they stay.
+              that are defined here, without the uncalled functions of that domain.
+    Refuses:  all other functions, which stay.
     Exactness: bit-exact.
     """
 
     preserves = ("remove-unused", "shape-inference", "topological-sort", "unique-names", "import-qonnx")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Eject in place."""
+        """Remove the functions in place."""
         eject(model, editor)
         if not editor.stopped:
             adopt(model, editor)
 
 
 def eject(model: ir.Model, editor: Editor) -> None:
-    """Remove all functions that were made of definitions."""
+    """Remove all functions that inject-ops made from definitions."""
     injected = {key for key, function in model.functions.items() if MARK in function.metadata_props}
     for scope in scopes(model) if injected else ():
         for node in all_nodes(scope):

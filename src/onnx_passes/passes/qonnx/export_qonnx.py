@@ -1,4 +1,4 @@
-"""Write a model in the dialect of QONNX."""
+"""Export a model in the dialect of QONNX."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import carry_annotations, copy_type_and_shape, detach
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.wording import count, name_of
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, OUR_DOMAIN
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, OUR_DOMAIN, definition_of
 from onnx_passes.passes.qonnx.dialect import GENERAL, OPERATORS, own_nodes, scopes
 from onnx_passes.passes.qonnx.eject_ops import eject
 from onnx_passes.passes.qonnx.import_qonnx import normalise
@@ -28,7 +27,7 @@ from onnx_passes.rewrite.passes import EditorPass
 
 _OVERLOADS_SINCE = 10
 _HARDWARE = "finn"
-"""How the domains of FINN's hardware library begin, which it reads itself."""
+"""Prefix of the domains of FINN's hardware library, which FINN reads itself."""
 _NAMED = 3
 _COMPLETE = "attributes that QONNX asks for"
 
@@ -36,15 +35,15 @@ _COMPLETE = "attributes that QONNX asks for"
 @passes.verify.equality
 @passes.register(tags=("qonnx", "convert"))
 class ExportQonnx(EditorPass):
-    """Convert a model to the form that QONNX and FINN read: all shapes known, data types as annotations.
+    """Convert a model to the form that QONNX and FINN read: with static shapes and annotated data types.
 
-    Rewrites: what import-qonnx does; operators of the domain ``onnx_passes`` → those of QONNX; layouts, sizes
-              of kernels, steps, padding and groups that are left open → the usual ones; constants → initializers,
-              where QONNX looks for them; functions made by inject-ops → nothing; an IR version above ``ir-version`` →
-              that, or the one that the operator sets need.
-    Refuses:  operators of the domain ``onnx_passes`` that QONNX does not have, or has no way to express: thresholds
-              with steps that differ, for example. What QONNX will not read, such as subgraphs, functions and tensors
-              without a static shape, is noted.
+    Rewrites: the rewrites of import-qonnx; operators of the domain ``onnx_passes`` → those of QONNX; missing layouts,
+              kernel sizes, strides, padding and groups → their defaults; constants → initializers, where QONNX requires
+              them; functions made by inject-ops → nothing; an IR version above ``ir-version`` → that, or the one that
+              the operator sets need.
+    Refuses:  operators of the domain ``onnx_passes`` without an equivalent in QONNX, for example thresholds with
+              different steps. Parts that QONNX does not read, such as subgraphs, functions and tensors without a static
+              shape, are noted.
     Exactness: bit-exact.
     """
 
@@ -61,7 +60,7 @@ class ExportQonnx(EditorPass):
     ir_version: int = option(8, "highest IR version to write, unless the operator sets need a higher one")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Convert in place, and say what QONNX will not read."""
+        """Convert in place, and note the parts that QONNX will not read."""
         self.write(model, editor)
         if not editor.stopped:
             for text in _unread(model):
@@ -111,13 +110,17 @@ def _express(editor: Editor, node: ir.Node, thresholds: QonnxThresholds | None) 
 
 
 def _expressed(node: ir.Node) -> QonnxThresholds | None:
-    """Return what changes beside the domain of a node; refuses operators that QONNX has not."""
+    """Return the QONNX thresholds of a node, None if only its domain changes; refuse other operators."""
     definition = definition_of(node)
     if definition is None or definition.name not in OPERATORS:
-        raise _refusal(node, "it has no such operator")
+        raise _refusal(node, "QONNX has no such operator")
     if GENERAL in definition.domains:
         return None
-    found = qonnx_thresholds(definition, node) if node.op_type == "MultiThreshold" else "its own is another one"
+    found = (
+        qonnx_thresholds(definition, node)
+        if node.op_type == "MultiThreshold"
+        else "QONNX has a different operator of that name"
+    )
     if isinstance(found, str):
         raise _refusal(node, found)
     return found
@@ -138,7 +141,7 @@ def _hint(node: ir.Node) -> str:
 
 
 def _compute_constant_outputs(graph: ir.Graph, editor: Editor) -> None:
-    """Let a node yield each output that is an initializer: QONNX takes a tensor to be described once."""
+    """Insert Identity before outputs that are initializers: QONNX requires a tensor to be described once."""
     for value in dict.fromkeys(graph.outputs):
         if value.is_initializer() and not value.is_graph_input():
             node = ir.Node("", "Identity", [value], name=editor.scope.names.node(f"{value.name}/Identity"))
@@ -158,16 +161,16 @@ def _yield(node: ir.Node, value: ir.Value, graph: ir.Graph, editor: Editor) -> N
 
 
 def _unread(model: ir.Model) -> list[str]:
-    """Say what of a model QONNX cannot make use of."""
+    """Describe the parts of a model that QONNX cannot use."""
     found: list[str] = []
     if model.functions:
-        found.append(f"QONNX does not read functions, as the model has {len(model.functions)}: run inline-functions")
+        found.append(f"QONNX does not read functions, but the model has {len(model.functions)}: run inline-functions")
     if next(all_graphs(model.graph), None) is not None:
-        found.append("QONNX does not look into the bodies of If, Loop and Scan")
+        found.append("QONNX ignores the bodies of If, Loop and Scan")
     overridable = sum(value.is_graph_input() for value in model.graph.initializers.values())
     if overridable:
         found.append(
-            f"{count(overridable, 'initializer')} can be overridden as inputs, so that no data types follow from them: "
+            f"{count(overridable, 'initializer')} can be overridden as inputs, so that their data types are unknown: "
             "run remove-initializers-from-inputs first"
         )
     left = Leftovers()
@@ -179,9 +182,9 @@ def _unread(model: ir.Model) -> list[str]:
     unknown = [value for value in values if value.shape is None or value.dtype is None]
     dynamic = [value for value in values if value.shape is not None and static_shape(value) is None]
     if unknown:
-        found.append(f"QONNX needs type and shape of every tensor, which {_some(unknown)} lack")
+        found.append(f"QONNX needs type and shape of every tensor: {_some(unknown)} lack them")
     if dynamic:
-        found.append(f"QONNX needs sizes that are known, which {_some(dynamic)} have not")
+        found.append(f"QONNX needs static shapes: {_some(dynamic)} have none")
     return found
 
 

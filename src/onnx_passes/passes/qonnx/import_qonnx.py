@@ -1,4 +1,4 @@
-"""Bring models of QONNX, Brevitas and FINN to one form."""
+"""Import models of QONNX, Brevitas and FINN in a canonical form."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from onnx_passes.core.options import option
 from onnx_passes.datatypes.text import parse
 from onnx_passes.graph import annotations
 from onnx_passes.graph.tensor_types import DATATYPE
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.definition import Definition
+from onnx_passes.ops.definition import Definition, definition_of
 from onnx_passes.passes.convert.convert_opset import convert_to
 from onnx_passes.passes.qonnx.dialect import (
     EARLIER,
@@ -35,7 +34,7 @@ from onnx_passes.rewrite.leftovers import Leftovers
 from onnx_passes.rewrite.passes import EditorPass
 
 LEAST_OPSET = 13
-"""Since when axes are inputs, Softmax is along one axis, and all that quantizers are made of is there."""
+"""The first opset with axes as inputs, Softmax along one axis, and all operators that quantizers lower to."""
 
 
 @passes.verify.equality
@@ -44,26 +43,26 @@ class ImportQonnx(EditorPass):
     """Canonicalize models of QONNX, Brevitas and FINN, of any age, to one form.
 
     Rewrites: the domains ``onnx.brevitas``, ``finn.custom_op.general`` and ``finn`` → ``qonnx.custom_op.general``, with
-              the version that Trunc asks for; the operator ``IntQuant`` → ``Quant``, the name that all tools know;
-              attributes that are left out → their default; ``"round"`` → ``"ROUND"``, and one name for each way of
-              rounding; standard operators of an opset below ``opset`` → those of that opset; names of data types in
-              annotations → their canonical spelling.
-    Refuses:  operators with inputs or attributes that they cannot have; Trunc of both versions in one graph. Operators
-              of the domain ``finn`` with a ``backend`` are hardware, and stay.
-    Exactness: bit-exact; scales, zero points and bit widths stay as they are.
+              the version that Trunc requires; the operator ``IntQuant`` → ``Quant``, the name that all tools know;
+              missing attributes → their defaults; aliases of rounding modes, such as ``"round"`` → ``"ROUND"``;
+              standard operators of an opset below ``opset`` → those of that opset; names of data types in annotations →
+              their canonical spelling.
+    Refuses:  operators with unsupported inputs or attributes; Trunc of both versions in one graph. Operators of the
+              domain ``finn`` with a ``backend`` are hardware, and stay.
+    Exactness: bit-exact; scales, zero points and bit widths are unchanged.
     """
 
     preserves = ("remove-unused", "shape-inference", "topological-sort", "unique-names")
 
-    opset: int = option(LEAST_OPSET, "least version of the default operator set; a model of a higher one keeps its own")
+    opset: int = option(LEAST_OPSET, "least version of the default operator set; models of higher versions keep theirs")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Normalise in place."""
+        """Canonicalize in place."""
         normalise(model, editor, self.opset)
 
 
 def normalise(model: ir.Model, editor: Editor, opset: int = LEAST_OPSET) -> None:
-    """Bring a model to the normal form. A refusal leaves the model as it was."""
+    """Canonicalize a model; a refusal leaves it unchanged."""
     plans = [_Plan(model, scope, editor.context) for scope in scopes(model)]
     _raise_opset(model, editor, opset)
     for plan in plans:
@@ -81,7 +80,7 @@ def _raise_opset(model: ir.Model, editor: Editor, least: int) -> None:
 
 
 class _Plan:
-    """What has to change in one graph with its subgraphs, or in one function."""
+    """Plan of the changes in one graph with its subgraphs, or in one function."""
 
     def __init__(self, model: ir.Model, scope: Scope, context: Context) -> None:
         self._imports = scope.opset_imports
@@ -105,13 +104,13 @@ class _Plan:
                 unknown.add(node.op_type, "there is no such operator of QONNX")
         if backend:
             names = ", ".join(f"{count} {name}" for name, count in backend.items())
-            context.note(f"left as they are, as they are of FINN's hardware library: {names}")
+            context.note(f"unchanged nodes of FINN's hardware library: {names}")
         for text in unknown.notes():
             context.note(text)
         self._datatypes = _datatypes(scope, context)
 
     def apply(self, editor: Editor) -> None:
-        """Change the scope: its operators one by one, between the domains that they need."""
+        """Apply the plan: change the operators between the import of new domains and the removal of old ones."""
         for value, text in self._datatypes:
             annotations.set(value, annotations.get(value) | {DATATYPE: text})
             editor.annotated = True
@@ -126,7 +125,7 @@ class _Plan:
 
 
 def _respelled(definition: Definition, node: ir.Node) -> Mapping[str, ir.Attr | None]:
-    """Return attributes that a node lacks or spells in another way than usual; second names of others are None."""
+    """Return missing attributes and those with non-canonical values; aliases of attributes map to None."""
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         return {}
     values = definition.checked(node)
@@ -161,7 +160,7 @@ def _plain(attribute: ir.Attr) -> Any:
 
 
 def _datatypes(scope: Scope, context: Context) -> list[tuple[ir.Value, str]]:
-    """List the values whose data type is spelled in another way than usual."""
+    """Return the values with a non-canonical data type, and its canonical spelling."""
     found: list[tuple[ir.Value, str]] = []
     for value in annotations.values(scope):
         text = annotations.get(value).get(DATATYPE)
@@ -170,7 +169,7 @@ def _datatypes(scope: Scope, context: Context) -> list[tuple[ir.Value, str]]:
         try:
             canonical = str(parse(text.upper()))
         except UsageError as error:
-            context.note(f"the annotation of '{value.name}' is kept, though it says nothing: {error.what}")
+            context.note(f"the annotation of '{value.name}' is kept, but is not a data type: {error.what}")
             continue
         if canonical != text:
             found.append((value, canonical))

@@ -1,4 +1,4 @@
-"""Give a model functions for the custom operators that it uses."""
+"""Add function definitions of custom operators to a model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.wording import count
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.functions import Functions
 from onnx_passes.passes.qonnx.dialect import own_nodes
 from onnx_passes.rewrite.editor import Editor
@@ -25,19 +25,19 @@ class InjectOps(EditorPass):
     """Add a function for each custom operator, so that the model runs in stock ONNX Runtime.
 
     Rewrites: ``Quant <rounding_mode = "ROUND"> (x, s, z, b)`` → the same node with an ``overload``, and a function of
-              that name; one function for each combination of attributes, as functions cannot decide by text. Readers of
-              QONNX see the nodes as they were. The IR version becomes 10, the first that knows overloads.
-    Refuses:  operators inside of functions, and those that are neither defined here nor by ONNX Runtime: they stay, and
-              that is noted. What the model has a function for already keeps it.
-    Exactness: bit-exact. With its optimizations on, ONNX Runtime drops the addition of zero, so that a negative zero
-              stays one that should become positive.
+              that name: one function for each combination of attributes, as functions cannot compare strings. QONNX
+              reads the nodes as before. The IR version becomes 10, the first with overloads.
+    Refuses:  operators inside functions, and operators that are defined neither here nor by ONNX Runtime: they stay,
+              with a note. Operators with a function in the model keep it.
+    Exactness:bit-exact. With its optimizations on, ONNX Runtime drops the addition of zero, so that a negative zero
+              that should become positive stays negative.
     """
 
     needs = ("shape-inference",)
     preserves = ("remove-unused", "shape-inference", "topological-sort", "unique-names", "import-qonnx")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Make all functions first, so that a refusal leaves the model as it was."""
+        """Make all functions first, so that a refusal leaves the model unchanged."""
         functions = Functions(model.opset_imports, model.functions)
         calls = [
             (node, functions.get(definition, node))
@@ -48,7 +48,7 @@ class InjectOps(EditorPass):
             left = [node for node in own_nodes(model, function) if definition_of(node) is not None]
             if left:
                 editor.context.note(
-                    f"{count(left, 'custom operator')} in function '{function.name}' had to stay, as ONNX Runtime does "
+                    f"{count(left, 'custom operator')} in function '{function.name}' stay, as ONNX Runtime does "
                     "not let functions call overloads: run inline-functions first"
                 )
         left = Leftovers()

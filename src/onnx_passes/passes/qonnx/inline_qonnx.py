@@ -1,4 +1,4 @@
-"""Put standard operators in the place of those of QONNX, Brevitas and FINN."""
+"""Replace operators of QONNX, Brevitas and FINN by standard ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from onnx_passes.core.base import Transformation
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.operators import Key
-from onnx_passes.ops.collection import definition_of
-from onnx_passes.ops.definition import DEFINITIONS
+from onnx_passes.ops.definition import DEFINITIONS, definition_of
 from onnx_passes.passes.qonnx.dialect import is_backend_node
 from onnx_passes.rewrite.index import RuleIndex
 from onnx_passes.rewrite.leftovers import ANY
@@ -28,13 +27,13 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register("inline", tags=("qonnx",))
 class InlineQonnx(Transformation, RewriteRuleSetPass):
-    """Lower operators of QONNX, Brevitas and FINN to standard ones, also in subgraphs and functions.
+    """Lower operators of QONNX, Brevitas and FINN to standard ones, including subgraphs and functions.
 
-    Rewrites: ``Quant(x, s, z, b)`` → ``(Round(Clip(x / s + z)) - z) * s``, and so on for all operators that are
-              defined here; what is constant in them is computed at once.
-    Refuses:  operators that the model has a function of its own for (inline-functions is for them; those that
-              inject-ops or version 0.4 made are taken out by eject-ops before), and those with attributes
-              that only the caller of a function knows.
+    Rewrites: ``Quant(x, s, z, b)`` → ``(Round(Clip(x / s + z)) - z) * s``, likewise for all operators that are defined
+              here; constant subexpressions are folded.
+    Refuses:  operators that the model overrides by a function (inline them with inline-functions; functions made by
+              inject-ops or version 0.4 are removed by eject-ops before), and operators with attributes of an enclosing
+              function.
     Exactness: bit-exact.
     """
 
@@ -44,7 +43,7 @@ class InlineQonnx(Transformation, RewriteRuleSetPass):
     converts = MappingProxyType({ANY: "there is no such operator of QONNX"})
 
     def is_wanted(self, node: ir.Node) -> bool:
-        """Tell whether a node is of a domain of which operators are defined, and no hardware."""
+        """Return whether a node is in a domain of defined operators, and not hardware."""
         return any(node.domain == domain for domain, _ in DEFINITIONS.table()) and not is_backend_node(node)
 
     def reaches(self, rule: str) -> list[tuple[str, str]]:
@@ -54,7 +53,7 @@ class InlineQonnx(Transformation, RewriteRuleSetPass):
         return sorted((package, module) for package, _, module in modules)
 
     def compile(self) -> RuleIndex:
-        """Make a rule for each operator that is defined, once for all passes."""
+        """Compile a rule for each defined operator, once for all passes."""
         return _compiled(frozenset(DEFINITIONS.table()))
 
 
@@ -64,7 +63,7 @@ def _compiled(operators: frozenset[Key]) -> RuleIndex:
 
 
 def inlining(operators: Iterable[Key]) -> list[Rule]:
-    """Make one rule for each operator that puts its definition in its place."""
+    """Return one rule for each operator that replaces it by its definition."""
     return [
         node_rule(name, _lowered, _check, domain=domain, name=_rule_name(name)) for domain, name in sorted(operators)
     ]
@@ -79,7 +78,7 @@ def _check(match: Match, node: ir.Node) -> Answer:
         return no("the model has a function for the operator", at=node)
     definition = definition_of(node)
     if definition is None:
-        return no("the operator is not defined with so many inputs", at=node)
+        return no("the operator has no version with this number of inputs", at=node)
     try:
         definition.call(node)
     except ModelError as error:

@@ -1,4 +1,4 @@
-"""Thresholds of any shape and with weights, as QONNX knows them: one row for each channel, and equal steps."""
+"""Express thresholds in QONNX: one row per channel, and equal steps."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from onnx_passes.ops.definition import Definition
 from onnx_passes.passes.qonnx.dialect import GENERAL, USUAL_LAYOUTS
 
 _LAYOUTS = {(2, 1): "NC", (3, 1): "NCW", (3, 2): "NWC", (4, 1): "NCHW", (4, 3): "NHWC"}
-"""How QONNX names the axes of a tensor of so many axes whose channels are on this one."""
+"""QONNX's layouts by rank and channel axis."""
 
 
 @dataclass(frozen=True)
 class QonnxThresholds:
-    """What MultiThreshold of QONNX takes in the place of ours."""
+    """Parameters of QONNX's MultiThreshold that is equivalent to ours."""
 
     rows: np.ndarray
     scale: float
@@ -45,24 +45,24 @@ class QonnxThresholds:
 
 
 def qonnx_thresholds(definition: Definition, node: ir.Node) -> QonnxThresholds | str:
-    """Find out how QONNX would express a node; returns the reason if it cannot."""
+    """Return the thresholds of a node in QONNX; the reason if QONNX cannot express them."""
     x, given = node.inputs[0], node.inputs[1]
     shape, thresholds = static_shape(x), constant(given)
     weighted = node.inputs[2] if len(node.inputs) > 2 else None
     weights = np.ones(1, np.float32) if weighted is None else constant(weighted)
     if not isinstance(node.graph, ir.Graph):
-        return "it is in a function"
+        return "it is inside a function"
     if thresholds is None or weights is None:
         return "its thresholds or weights are not constant"
     if x is None or shape is None:
         return "the shape of its input is not known"
     if x.dtype is not ir.DataType.FLOAT or thresholds.dtype != np.float32 or weights.dtype != np.float32:
-        return "it is not of float32 throughout"
+        return "its input, thresholds and weights are not all float32"
     if weights.size == 0 or (weights != weights.flat[0]).any():
         return "its steps differ in height"
     placed = _channels(thresholds.shape[:-1], len(shape))
     if placed is None:
-        return "its thresholds differ along another axis than that of the channels"
+        return "its thresholds vary along another axis than that of the channels"
     amount = thresholds.shape[-1]
     step = cast("np.float32", weights.flat[0])
     bias = np.float32(definition.checked(node)["out_bias"])
@@ -70,14 +70,14 @@ def qonnx_thresholds(definition: Definition, node: ir.Node) -> QonnxThresholds |
     levels = step * counts + bias
     added = np.concatenate([[np.float32(0)], np.cumsum(np.full(amount, step))]) + bias
     if not np.array_equal(levels, added):
-        return "its steps add up to other floats than their product with the count"
+        return "its steps accumulate to other floats than step times count"
     channels, layout = placed
     rows = thresholds.reshape(channels, amount)
     return QonnxThresholds(rows, float(step), float(bias), layout, str(smallest_for_values(levels)))
 
 
 def _channels(shape: tuple[int, ...], axes: int) -> tuple[int, str] | None:
-    """Return the number of channels and the layout, if thresholds of this shape are for channels or for all alike."""
+    """Return the number of channels and the layout; None if the thresholds vary along other axes."""
     if len(shape) > axes:
         return None
     long = [axes - len(shape) + index for index, size in enumerate(shape) if size != 1]

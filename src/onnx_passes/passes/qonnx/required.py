@@ -1,4 +1,4 @@
-"""Attributes that QONNX insists on and others leave out, because they follow from something else."""
+"""Attributes that QONNX requires, but other tools leave out because they can be inferred."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXPLICIT_PADDING = ("", "NOTSET")
 
 
 def lacking(node: ir.Node) -> dict[str, ir.Attr]:
-    """Return what a node lacks, as far as it is known."""
+    """Return the missing attributes of a node that can be inferred."""
     operator = (node.domain, node.op_type)
     found: dict[str, ir.Attr] = {}
     if operator == (GENERAL, "MultiThreshold"):
@@ -34,7 +34,7 @@ def _is_given(attribute: ir.Attr | None) -> bool:
 
 
 def _layout(node: ir.Node) -> dict[str, ir.Attr]:
-    """Say where the channels are: versions of QONNX differ in what they take for granted."""
+    """Return the layout, as versions of QONNX differ in its default."""
     layout = USUAL_LAYOUTS.get(rank(node.inputs[0]) or 0)
     return {} if layout is None else {"data_layout": ir.AttrString("data_layout", layout)}
 
@@ -45,7 +45,7 @@ def _input_shape(node: ir.Node) -> dict[str, ir.Attr]:
 
 
 def _windows(node: ir.Node) -> dict[str, ir.Attr]:
-    """Spell out steps, padding and dilations, and the size of the windows where the weights say it."""
+    """Return explicit strides, padding and dilations, and the kernel size if the weights determine it."""
     kernel = node.attributes.get("kernel_shape")
     if kernel is not None and kernel.is_ref():
         return {}

@@ -1,1 +1,1 @@
-"""Passes between the forms of quantized networks: QONNX, QuantizeLinear/DequantizeLinear, integer operators."""
+"""Conversions between forms of quantized networks: QONNX, QuantizeLinear/DequantizeLinear, integer operators."""

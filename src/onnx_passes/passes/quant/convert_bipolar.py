@@ -1,4 +1,4 @@
-"""Write quantizers to one bit, -1 or 1, in one way."""
+"""Canonicalize quantizers to -1 or 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_passes.core.options import option
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.ops.portable import greater_or_equal
+from onnx_passes.ops.rounding import greater_or_equal
 from onnx_passes.passes.quant.linear import argument
 from onnx_passes.passes.quant.quantizer import DOMAIN, quant, quantizer_of
 from onnx_passes.passes.quant.samples import BIPOLAR
@@ -28,7 +28,7 @@ from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
 
 _UNDERFLOWS = 2.0
-"""Divided by this or more, the least negative number is zero, which is not negative."""
+"""The least negative float divided by this or more underflows to zero."""
 
 
 @passes.verify.equality
@@ -36,12 +36,12 @@ _UNDERFLOWS = 2.0
 class ConvertBipolar(Transformation, RewriteRuleSetPass):
     """Canonicalize quantizers to -1 or 1: as Quant of one signed bit, as BipolarQuant, or as a comparison.
 
-    Rewrites: ``BipolarQuant(x, s)`` → ``Quant(x, s, 0, 1)``; with ``to=bipolar-quant`` the other way round, and
-              ``Where(x >= 0, s, -s)`` → ``BipolarQuant(x, s)``; with ``to=standard`` ``BipolarQuant(x, s)`` →
-              ``Where(x >= 0, 1, -1) * s``.
-    Refuses:  to put Quant and BipolarQuant in the place of each other where scales are not constant, not positive, or 2
-              and more: the least negative numbers, divided by them, are zero; Quant with a zero point; types other than
-              single precision.
+    Rewrites: ``BipolarQuant(x, s)`` → ``Quant(x, s, 0, 1)``; with ``to=bipolar-quant`` the reverse, and ``Where(x >= 0,
+              s, -s)`` → ``BipolarQuant(x, s)``; with ``to=standard`` ``BipolarQuant(x, s)`` → ``Where(x >= 0, 1, -1) *
+              s``.
+    Refuses:  to convert between Quant and BipolarQuant if scales are not constant, not positive, or at least 2: the
+              least negative floats, divided by them, are zero; Quant with a zero point; types other than single
+              precision.
     Exactness: bit-exact, NaN included, which becomes ``-s`` in all forms.
     """
 
@@ -54,10 +54,10 @@ class ConvertBipolar(Transformation, RewriteRuleSetPass):
     )
     fuzz_hints = MappingProxyType({"models": BIPOLAR})
 
-    to: Literal["quant", "bipolar-quant", "standard"] = option("quant", "the form that all get")
+    to: Literal["quant", "bipolar-quant", "standard"] = option("quant", "the canonical form")
 
     def is_wanted(self, node: ir.Node) -> bool:
-        """Tell whether a node quantizes to one bit, and not in the form that is asked for."""
+        """Return whether a node quantizes to one bit, in another form than required."""
         if self.to != "bipolar-quant":
             return node.op_type == "BipolarQuant"
         bits = constant(argument(node, 3))
@@ -65,7 +65,7 @@ class ConvertBipolar(Transformation, RewriteRuleSetPass):
         return node.op_type == "Quant" and signed and bits is not None and bool((bits == 1).all())
 
     def rules(self) -> Sequence[Rule]:
-        """Return the rules that lead to the form that is asked for."""
+        """Return the rules that lead to the required form."""
         if self.to == "bipolar-quant":
             return [_replacing("Quant", _to_bipolar), Rule(comparison, from_comparison, name="Where")]
         return [_replacing("BipolarQuant", _to_quant if self.to == "quant" else _to_standard)]
@@ -115,26 +115,26 @@ def _to_bipolar(op: Builder, node: ir.Node) -> Rewritten:
 
 
 def _unlike(scale: np.ndarray | None, node: ir.Node) -> Refusal | None:
-    """Say why comparing with zero before and after division by a scale is not the same."""
+    """Return the reason if comparing with zero is not the same before and after division by a scale."""
     if scale is None or scale.dtype != np.float32:
         return no("the scale is not constant in single precision", at=node)
     return None if ((scale > 0) & (scale < _UNDERFLOWS)).all() else no("a scale is not between 0 and 2", at=node)
 
 
 def comparison(op: Op, x: Var, zero: Var, positive: Var, negative: Var) -> Var:
-    """Match a choice between two values by the sign of a third."""
+    """Match a Where between two values by the sign of a third."""
     return op.Where(op.GreaterOrEqual(x, zero), positive, negative)
 
 
 def from_comparison(op: Builder, x: ir.Value, zero: ir.Value, positive: ir.Value, negative: ir.Value) -> Rewritten:
-    """Put BipolarQuant in its place where the choice is between opposite numbers."""
+    """Replace the Where by BipolarQuant if the values are opposite constants."""
     limit, one, other = constant(zero), constant(positive), constant(negative)
     if limit is None or one is None or other is None or any(array.dtype != np.float32 for array in (limit, one, other)):
-        return no("it does not select constants in single precision by comparing with one", at=positive)
+        return no("bound and choices are not all constants in single precision", at=positive)
     if limit.size != 1 or limit.any():
         return no("it does not compare with zero", at=zero)
     if one.shape != other.shape or not np.array_equal(one, -other) or not (np.abs(one) > 0).all():
-        return no("what it selects are not opposite numbers", at=positive)
+        return no("the choices are not opposite numbers", at=positive)
     if limit.ndim > one.ndim and (rank(x) or 0) < limit.ndim:
         return no("the comparison raises the rank", at=zero)
     return op.BipolarQuant(x, positive, _domain=DOMAIN)

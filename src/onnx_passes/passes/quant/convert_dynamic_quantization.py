@@ -1,4 +1,4 @@
-"""Put standard operators in the place of those that quantize as they go."""
+"""Lower operators with dynamic quantization to standard ones."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ConvertDynamicQuantization(Transformation, RewriteRuleSetPass):
     """Lower operators that multiply quantized values and return floats to standard operators.
 
     Rewrites: ``DynamicQuantizeMatMul(x, b)`` → ``Cast(MatMulInteger(q, b)) * (s * b_scale)`` and a bias, if any, with
-              ``q, s = DynamicQuantizeLinear(x)``; ``MatMulIntegerToFloat(a, b)`` likewise where a scale or zero point
-              is computed, and → ``MatMul(DequantizeLinear(a), DequantizeLinear(b))`` where all are constant.
-    Refuses:  ``DynamicQuantizeLSTM``; with constant scales sums of uint8 times int8 that ONNX Runtime saturates on
-              processors without VNNI, unless ``saturating``; scales that are neither one nor those of columns; opsets
-              below 11.
+              ``q, s = DynamicQuantizeLinear(x)``; ``MatMulIntegerToFloat(a, b)`` likewise if a scale or zero point is
+              computed, and → ``MatMul(DequantizeLinear(a), DequantizeLinear(b))`` if all are constant.
+    Refuses:  ``DynamicQuantizeLSTM``; with constant scales, sums of uint8 times int8 that ONNX Runtime saturates on
+              processors without VNNI, unless ``saturating``; scales that are neither one number nor one per column;
+              opsets below 11.
     Exactness: rounding.
     """
 
@@ -66,7 +66,7 @@ def _integer_to_float(parts: Parts) -> Rewritten:
 
 def _dynamic_matmul(parts: Parts) -> Rewritten:
     if parts.op.opset < 11:
-        parts.decline("DynamicQuantizeLinear takes opset 11: convert-opset{version=11} first")
+        parts.decline("DynamicQuantizeLinear needs opset 11: convert-opset{version=11} first")
     integers, scale, zero = parts.op.DynamicQuantizeLinear(parts.given(0), _outputs=3)
     found = _product(parts, integers, scale, zero, parts.given(2), parts.value(3))
     return _with_bias(parts, found, 4)
@@ -75,9 +75,9 @@ def _dynamic_matmul(parts: Parts) -> Rewritten:
 def _product(
     parts: Parts, left: ir.Value, left_scale: ir.Value, left_zero: Any, right_scale: ir.Value, right_zero: Any
 ) -> ir.Value:
-    """Multiply integers, and scale the sums: what is quantized as it goes stays a product of integers."""
+    """Build the integer product and scale it, so that dynamically quantized values stay integers."""
     if any((rank(scale) or 0) > 1 for scale in (left_scale, right_scale)):
-        parts.decline("scales are not those of columns")
+        parts.decline("scales vary along other axes than the columns")
     if left_zero is None and right_zero is not None:
         left_zero = np.zeros((), (left.dtype or ir.DataType.UINT8).numpy())
     zeros = [zero for zero in (left_zero, right_zero) if zero is not None]

@@ -1,4 +1,4 @@
-"""Put standard operators and QuantizeLinear in the place of DynamicQuantizeLinear."""
+"""Lower DynamicQuantizeLinear to QuantizeLinear with a computed scale."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class ConvertDynamicQuantizer(Transformation, RewriteRulePass):
         return op.DynamicQuantizeLinear(x, _outputs=["y", "scale", "zero"])
 
     def rewrite(self, op: Builder, x: ir.Value) -> Rewritten:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Build what the standard says it means."""
+        """Build the definition of the standard."""
         nothing, most = np.zeros((), np.float32), np.array(_STEPS, np.float32)
         low = op.Min(op.ReduceMin(x, keepdims=0), nothing)
         high = op.Max(op.ReduceMax(x, keepdims=0), nothing)
         step = op.Div(op.Sub(high, low), most)
         scale = op.Where(op.Equal(high, low), np.ones((), np.float32), step)
-        # A range of the least numbers has the scale zero, and the place of zero is not a number.
+        # For a range of subnormal numbers the scale is zero, and the position of zero is NaN.
         place = op.Div(op.Neg(low), scale)
         inside = op.Where(op.Less(place, most), place, most)
         zero = op.Cast(op.Round(inside), to=ir.DataType.UINT8)

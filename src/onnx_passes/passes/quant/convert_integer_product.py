@@ -1,4 +1,4 @@
-"""Put float operators in the place of MatMulInteger and ConvInteger, where floats are exact."""
+"""Lower MatMulInteger and ConvInteger to float operators, where floats are exact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
 from onnx_passes.core.options import option
-from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, static_shape
 from onnx_passes.graph.traits import traits_of
@@ -32,13 +32,13 @@ _GREATEST_UNSIGNED_PAIR = 255
 class ConvertIntegerProduct(Transformation, RewriteRuleSetPass):
     """Lower MatMulInteger and ConvInteger to products of floats that hold integers.
 
-    Rewrites: ``MatMulInteger(a, b)`` → ``Cast(MatMul(DequantizeLinear(a), DequantizeLinear(b)))`` with the scale one;
+    Rewrites: ``MatMulInteger(a, b)`` → ``Cast(MatMul(DequantizeLinear(a), DequantizeLinear(b)))`` with scale one;
               ``ConvInteger(x, w)`` → ``Cast(Conv(DequantizeLinear(x), DequantizeLinear(w)))``.
-    Refuses:  zero points that are computed, as dynamic quantization does, and inputs that QuantizeLinear computes with
-              a scale other than 1: nothing would tell any more that the product is one of integers; sums that may
-              pass 2²⁴, as far as constant weights, sizes and types tell; sums of uint8 times int8 that ONNX Runtime
-              saturates on processors without VNNI, unless ``saturating``; zero points for each row; opsets below 10,
-              13 for zero points of channels.
+    Refuses:  computed zero points, as in dynamic quantization, and inputs from a QuantizeLinear with a scale other than
+              1, since the result would not show any more that the product is of integers; sums that may exceed 2²⁴, by
+              constant weights, sizes and types; sums of uint8 times int8 that ONNX Runtime saturates on processors
+              without VNNI, unless ``saturating``; zero points for each row; opsets below 10, 13 for zero points of
+              channels.
     Exactness: bit-exact.
     """
 
@@ -75,7 +75,7 @@ def _matmul(parts: Parts) -> Rewritten:
 def _conv(parts: Parts) -> Rewritten:
     given = constant(parts.value(1))
     rows = None if given is None else given.reshape(len(given), -1)
-    # Here the weights come first, so that they are the ones that have to be unsigned.
+    # ConvInteger has the weights first, so that these have to be the unsigned operand.
     parts.refuse_saturation(parts.type_of(1, 3), rows, parts.type_of(0, 2), _GREATEST_UNSIGNED_PAIR)
     weights, shape = _differences(parts, 0), static_shape(parts.given(1))
     if weights is None:
@@ -87,14 +87,14 @@ def _conv(parts: Parts) -> Rewritten:
 
 def _product(parts: Parts, operator: str, total: int | None, axis: int) -> Rewritten:
     if parts.is_computed(2) or parts.is_computed(3):
-        parts.decline("a zero point is computed: the product is one of integers as it is")
+        parts.decline("a zero point is computed: the product stays one of integers")
     quantizer = _scaling_quantizer(parts.given(0)) or _scaling_quantizer(parts.given(1))
     if quantizer is not None:
-        parts.decline(f"{name_of(quantizer)} has a scale other than 1: the product is one of integers as it is")
+        parts.decline(f"{name_of(quantizer)} has a scale other than 1: the product stays one of integers")
     if 0 in (parts.given(1).shape or ()):
-        parts.decline("there is nothing to sum up, and ONNX Runtime leaves the result unwritten")
+        parts.decline("the contracted axis is empty, and ONNX Runtime leaves the result uninitialized")
     if total is None or total * _greatest(parts, 0) >= EXACT_IN_FLOAT:
-        parts.decline("sums may pass 2^24, beyond which single precision does not have all integers")
+        parts.decline("sums may exceed 2^24, beyond which single precision does not hold all integers")
     one = np.ones((), np.float32)
     left = parts.dequantized(parts.given(0), one, parts.value(2))
     right = parts.dequantized(parts.given(1), one, parts.value(3), axis)
@@ -103,9 +103,9 @@ def _product(parts: Parts, operator: str, total: int | None, axis: int) -> Rewri
 
 
 def _scaling_quantizer(value: ir.Value) -> ir.Node | None:
-    """Return the QuantizeLinear whose integers a value holds; None if there is none, or its scale is 1.
+    """Return the QuantizeLinear that produces the integers of a value; None if there is none, or its scale is 1.
 
-    Its integers mean multiples of the scale. Dequantized without the scale they are no quantizer of QONNX.
+    Its integers are multiples of the scale. Dequantizing them without it would not give a quantizer of QONNX.
     """
     producer = value.producer()
     while producer is not None and traits_of(producer).kind in ("movement", "pooling"):
@@ -118,7 +118,7 @@ def _scaling_quantizer(value: ir.Value) -> ir.Node | None:
 
 
 def _differences(parts: Parts, axis: int) -> np.ndarray | None:
-    """Return how far constant weights are from their zero point."""
+    """Return the distances of constant weights from their zero point; None if they are not constant."""
     weights, zero = constant(parts.value(1)), parts.value(3)
     zeros = np.zeros((), np.int64) if zero is None else constant(zero)
     if weights is None or zeros is None:
@@ -131,7 +131,7 @@ def _differences(parts: Parts, axis: int) -> np.ndarray | None:
 
 
 def _greatest(parts: Parts, index: int) -> int:
-    """Return how far a value of the type of an input may be from its zero point."""
+    """Return the largest distance of a value of an input's type from its zero point."""
     dtype = parts.given(index).dtype
     low, high = (-128, 255) if dtype is None else type_bounds(dtype)
     zero = parts.value(index + 2)

@@ -1,4 +1,4 @@
-"""Put Quant in the place of QuantizeLinear, Clip and DequantizeLinear."""
+"""Fuse QuantizeLinear, Clip and DequantizeLinear into Quant."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ _INT32 = np.iinfo(np.int32)
 class ConvertQcdq(Transformation, RewriteRuleSetPass):
     """Fuse QuantizeLinear and DequantizeLinear, with or without Clip between them, into Quant.
 
-    Rewrites: ``DequantizeLinear(Clip(QuantizeLinear(x)))`` → ``Quant(x)`` of the width whose range is that of the
-              integers less the zero point, and of the next wider one with a ``Clip`` after it where no width has this
-              range: ``Clip(Quant(x, s, 0, 3), 0, 5 * s)``. ``DequantizeLinear(w)`` of constant integers →
-              ``Quant(w * s)``, also with Clip.
-    Refuses:  different scales or zero points on both sides; scales that are computed, not positive, or of blocks; types
-              other than integers; half precision; a rank that is not known where channels have scales of their own;
-              constants that Quant would change, or that overflow when the zero point is subtracted.
-    Exactness: bit-exact, except for NaN, of which QuantizeLinear makes the least integer and which Quant keeps. Zero
-              points of activations are never left to Quant: it adds them before it rounds, so that ties go elsewhere.
-              Signed quantizers get the zero point ``-0``, with which no zero is negative, as no integer is. 4-bit and
-              2-bit QuantizeLinear of ONNX Runtime overflow beyond 2³¹ steps, where Quant saturates.
+    Rewrites: ``DequantizeLinear(Clip(QuantizeLinear(x)))`` → ``Quant(x)`` of the width with the range of the integers
+              less the zero point; if no width has this range, of the next wider one with a ``Clip`` after it:
+              ``Clip(Quant(x, s, 0, 3), 0, 5 * s)``. ``DequantizeLinear(w)`` of constant integers → ``Quant(w * s)``,
+              also with Clip.
+    Refuses:  different scales or zero points on both sides; scales that are computed, not positive, or per block; types
+              other than integers; half precision; an unknown rank with per-channel scales; constants that Quant would
+              change, or that overflow when the zero point is subtracted.
+    Exactness:bit-exact, except for NaN, which QuantizeLinear turns into the least integer and Quant keeps. Zero points
+              of activations are never left to Quant: it adds them before it rounds, so that ties round differently.
+              Signed quantizers get the zero point ``-0``, which makes no zero negative, as integers have none. 4-bit
+              and 2-bit QuantizeLinear of ONNX Runtime overflow beyond 2³¹ steps, where Quant saturates.
     """
 
     needs = ("shape-inference",)
     converts = MappingProxyType(
         {
-            "QuantizeLinear": "what it yields is not dequantized behind it",
-            "DequantizeLinear": "what it is given was not quantized before it",
+            "QuantizeLinear": "its result is not dequantized",
+            "DequantizeLinear": "its input is not quantized just before",
         }
     )
     fast_math = ("nnan", "ninf")
@@ -89,7 +89,7 @@ def _rules(domain: str) -> list[Rule]:
     def clipped_constant(op: Op, q: Var) -> Var:
         return restored(op, clipped(op, q))
 
-    # The node that quantizes stays as long as others use it, and each of them gets a Quant.
+    # The QuantizeLinear stays while it has other consumers, and each of them gets a Quant.
     return [
         Rule(clipped_activation, _activation, name="ClippedActivation", forks="duplicate"),
         Rule(activation, _activation, name="Activation", forks="duplicate"),
@@ -112,7 +112,7 @@ def _activation(op: Builder, y: ir.Value) -> Rewritten:
     if x is None or x.dtype is not ir.DataType.FLOAT or dtype is None:
         return no("the input is not known to be in single precision", at=x)
     if not first.is_like(second, rank(x)):
-        return no("it is dequantized with another scale or zero point than it is quantized with", at=dequantize)
+        return no("it is quantized and dequantized with different scales or zero points", at=dequantize)
     given = on_axis(first, sizes_of(x), quantize)
     bounds = bounds_of(dtype, clip)
     if isinstance(given, Refusal):
@@ -125,12 +125,12 @@ def _activation(op: Builder, y: ir.Value) -> Rewritten:
 
 
 def _quantized(op: Builder, x: ir.Value, given: Linear, bounds: tuple[int, int]) -> Rewritten:
-    """Quantize without a zero point, which is exact, and clip where no width has the range that is left."""
+    """Build an exact Quant without a zero point, and a Clip if no width has the remaining range."""
     scale, zero = given.spread(rank(x) or 0)
     lows, highs = bounds[0] - zero, bounds[1] - zero
     low, high = int(lows.min()), int(highs.max())
     width = (exact_width(low, high) if zero.min() == zero.max() else None) or smallest_width(low, high)
-    # What rounds to a negative zero is one, and becomes positive when a negative zero is subtracted.
+    # Subtracting a zero point of -0.0 turns results of -0.0 into 0.0.
     result = quant(op, x, scale, np.array(-0.0 if width.signed else 0.0, np.float32), width)
     if (lows == width.bounds[0]).all() and (highs == width.bounds[1]).all():
         return result
@@ -144,7 +144,7 @@ def _constant(op: Builder, y: ir.Value) -> Rewritten:
     dequantize, clip, source = _chain(y)
     tensor = constant_tensor(source)
     if tensor is None:
-        return no("what is dequantized is neither constant nor was it quantized just before", at=source)
+        return no("the input is neither constant nor quantized just before", at=source)
     given = linear_of(dequantize)
     if isinstance(given, Refusal):
         return given
@@ -157,17 +157,17 @@ def _constant(op: Builder, y: ir.Value) -> Rewritten:
     integers = np.clip(tensor.numpy().astype(np.int64), *bounds)
     scale, zero = given.spread(integers.ndim)
     if tensor.dtype is ir.DataType.INT32 and np.abs(integers - zero).max(initial=0) > _INT32.max:
-        return no("integers less the zero point are beyond 32 bits, in which runtimes subtract them", at=source)
+        return no("integers less the zero point exceed 32 bits, in which runtimes subtract", at=source)
     values = dequantized(integers, scale, zero)
     width = exact_width(*bounds) or smallest_width(*bounds)
     if not np.array_equal(np.rint(steps(values, scale, zero, width.bounds)), integers.astype(np.float32)):
-        return no("quantizing what is dequantized does not give the integers back", at=source)
+        return no("quantizing the dequantized values does not restore the integers", at=source)
     name = None if source is None else f"{source.name}_dequantized"
     return quant(op, op.initializer(values, name), scale, zero.astype(np.float32), width)
 
 
 def _chain(y: ir.Value) -> tuple[ir.Node, ir.Node | None, ir.Value | None]:
-    """Return the node that dequantizes, the one that clips, and what it clips or dequantizes."""
+    """Return the DequantizeLinear, the Clip before it, if any, and the input of both."""
     dequantize = y.producer()
     assert dequantize is not None
     source = argument(dequantize, 0)

@@ -1,4 +1,4 @@
-"""Put float operators between DequantizeLinear and QuantizeLinear in the place of operators on quantized values."""
+"""Lower operators on quantized values to float operators between DequantizeLinear and QuantizeLinear."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class ConvertQoperator(Transformation, RewriteRuleSetPass):
               QGemm, QLinearAdd, QLinearMul, QLinearConcat, QLinearAveragePool, QLinearGlobalAveragePool,
               QLinearSigmoid and QLinearLeakyRelu likewise.
     Refuses:  sums of uint8 times int8 that ONNX Runtime saturates on processors without VNNI, unless ``saturating``:
-              there its results are not those of the standard; channels in the last place; scales that are computed
-              where others are derived from them, or along several axes; opsets below 10, 13 for scales of channels.
-    Exactness: one step of the result where rounding falls the other way: integers are summed exactly, floats are not.
-              The tolerance of 1 is that step. Where the outputs of the model are floats, they are held to it, too.
+              its results are then not those of the standard; channels last; computed scales from which others are
+              derived, or scales along several axes; opsets below 10, 13 for per-channel scales.
+    Exactness:one step of the result where rounding differs: integers are summed exactly, floats are not. The tolerance
+              of 1 is that step. Float outputs of the model are held to it, too.
     """
 
     needs = ("shape-inference",)
-    converts = MappingProxyType({ANY: "no float operator is known that does the same"})
+    converts = MappingProxyType({ANY: "no equivalent float operator is known"})
     fast_math = ("reassoc", "contract")
     fuzz_hints = MappingProxyType({"models": QOPERATOR})
 
     saturating: bool = option(default=False, help=SATURATING)
 
     def is_wanted(self, node: ir.Node) -> bool:
-        """Tell whether a node is one of ONNX Runtime on quantized values."""
+        """Return whether a node is an operator of ONNX Runtime on quantized values."""
         return node.domain in ("", MICROSOFT) and node.op_type.startswith(("QLinear", "QGemm"))
 
     def rules(self) -> Sequence[Rule]:
@@ -88,7 +88,7 @@ def _gemm(parts: Parts) -> Rewritten:
 
 
 def _row(parts: Parts, scale: np.ndarray) -> ir.Value | None:
-    """Dequantize the integers that Gemm adds: a row, or a matrix whose last axis has the scales."""
+    """Dequantize the integer bias of Gemm: a row, or a matrix with scales along its last axis."""
     value = parts.value(6)
     return None if value is None else parts.dequantized(value, scale.reshape(-1), None, axis=-1)
 
@@ -108,7 +108,7 @@ def _binary(name: str) -> Build:
 def _unary(name: str) -> Build:
     def build(parts: Parts) -> Rewritten:
         if parts.node.attributes.get_int("channels_last", 0):
-            parts.decline("channels are in the last place")
+            parts.decline("channels are last")
         attributes = parts.attributes(without=("channels_last",))
         return parts.quantized(_operator(parts, name)(parts.real(0), **attributes), 3)
 

@@ -1,4 +1,4 @@
-"""Put Quant in the place of rounding between two bounds."""
+"""Fuse rounding between two bounds into Quant."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from types import MappingProxyType
 
 import numpy as np
 import onnx_ir as ir
-from onnxscript.rewriter.pattern import OrValue
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
@@ -21,7 +20,7 @@ from onnx_passes.passes.quant.samples import ROUNDED
 from onnx_passes.passes.quant.widths import exact_width, smallest_width
 from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
-from onnx_passes.rewrite.patterns import Op, Var
+from onnx_passes.rewrite.patterns import Op, OrValue, Var
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no, yes
 from onnx_passes.rewrite.rule import Rule
 
@@ -34,11 +33,12 @@ class ConvertRounding(Transformation, RewriteRuleSetPass):
     """Fuse rounding between two bounds, as inline-qonnx and others write quantizers, into Quant.
 
     Rewrites: ``Round(Clip(x, -8, 7))`` and ``Clip(Round(x), -8, 7)`` → ``Quant(x, 1, 0, 4)``, likewise with ``Floor``
-              and ``Ceil``; before rounding, bounds may also be by ``Min`` and ``Max``, or by comparing. Where no width
-              has the range: ``Clip(Quant(x, 1, 0, 4), -5, 7)``. ``Where(x >= 0, s, -s)`` → ``BipolarQuant(x, s)``.
-    Refuses:  bounds that are not constant, no integers, or not the same for all elements; types other than single
+              and ``Ceil``; before rounding, bounds may also be written with ``Min`` and ``Max``, or by comparing. If no
+              width has the range: ``Clip(Quant(x, 1, 0, 4), -5, 7)``. ``Where(x >= 0, s, -s)`` → ``BipolarQuant(x,
+              s)``.
+    Refuses:  bounds that are not constant, not integers, or not the same for all elements; types other than single
               precision.
-    Exactness: bit-exact, but for NaN and the sign of zeros.
+    Exactness: bit-exact, except for NaN and the sign of zeros.
     """
 
     needs = ("import-qonnx", "shape-inference")
@@ -54,7 +54,7 @@ class ConvertRounding(Transformation, RewriteRuleSetPass):
     fuzz_hints = MappingProxyType({"models": ROUNDED})
 
     def rules(self) -> Sequence[Rule]:
-        """Return a rule for each way to round what is bounded, one for bounds of what is rounded, and that of signs."""
+        """Return a rule for each rounding of a bounded value, one for bounds of a rounded value, and one for signs."""
         return [
             *(Rule(_bounded(operator), _to_quant, _check, name=f"Bounded{operator}") for operator in _MODES),
             Rule(_rounded, _to_quant, _check, name="RoundedClip"),
@@ -85,15 +85,15 @@ def _check(
     high_too: ir.Value | None = None,
 ) -> Refusal | bool:
     if x.dtype is not ir.DataType.FLOAT or rank(x) is None:
-        return no("what is rounded is not known to be in single precision", at=x)
+        return no("the rounded value is not known to be in single precision", at=x)
     bounds = [_bound(value, x) for value in (low, high, low_too or low, high_too or high)]
     refusal = next((bound for bound in bounds if isinstance(bound, Refusal)), None)
     if refusal is not None:
         return refusal
     least, most, least_too, most_too = (bound for bound in bounds if not isinstance(bound, Refusal))
     if (least, most) != (least_too, most_too):
-        return no("it compares with other numbers than it puts in", at=low)
-    return yes if least < most else no("the bounds enclose no integers", at=low)
+        return no("it replaces by other numbers than it compares with", at=low)
+    return yes if least < most else no("there are no integers between the bounds", at=low)
 
 
 def _to_quant(
@@ -124,5 +124,5 @@ def _bound(value: ir.Value, x: ir.Value) -> float | Refusal:
         return no("a bound is not one constant for all elements", at=value)
     number = float(held.flat[0])
     if not number.is_integer() or abs(number) > EXACT_IN_FLOAT:
-        return no("a bound is no integer that floats hold", at=value)
+        return no("a bound is not an integer that floats hold", at=value)
     return number

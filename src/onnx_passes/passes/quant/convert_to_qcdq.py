@@ -1,4 +1,4 @@
-"""Put QuantizeLinear, Clip and DequantizeLinear in the place of Quant."""
+"""Lower Quant to QuantizeLinear, Clip and DequantizeLinear."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_passes.core.options import option
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import is_product
-from onnx_passes.ops.rounding import round_numpy
+from onnx_passes.numbers.rounding import round_numpy
 from onnx_passes.passes.export.targets import HELP, TARGETS, Target, strangers, target_of
 from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
 from onnx_passes.passes.quant.linear import Linear, argument, dequantized, sizes_of, steps
@@ -30,7 +30,7 @@ from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.source import source_of
 
 _LEAST = 13
-"""Since when channels may have scales of their own, and integers of 8 bits can be clipped."""
+"""The first opset with per-channel scales, and with Clip of 8-bit integers."""
 _OPTIMIZED = (
     "verification runs ONNX Runtime with optimizations off; by default it computes layers between DequantizeLinear and "
     "QuantizeLinear in integers, and results differ by levels: compare them on your data, or set the session option "
@@ -43,26 +43,24 @@ _OPTIMIZED = (
 class ConvertToQcdq(Transformation, RewriteRuleSetPass):
     """Lower Quant to QuantizeLinear and DequantizeLinear, with Clip between them for uncommon bit widths.
 
-    What QuantizeLinear has no word for becomes standard operators of another kind, so that the file loads wherever
-    these are known; it is counted at the end of the run, with the reasons. Parameters that are inputs with a default
-    become constants.
+    Quantizers that QuantizeLinear cannot express become other standard operators, so that the file loads wherever
+    these are known; they are counted at the end of the run, with the reasons. Parameters that are inputs with a
+    default become constants.
 
     Rewrites: ``Quant(x)`` → ``DequantizeLinear(Clip(QuantizeLinear(x)))`` of int8 or uint8, and of int16 or uint16 for
               exactly 16 bits; of a constant → ``DequantizeLinear(Clip(w))`` of integers, int32 for more than 8 bits,
-              also ``BipolarQuant(w)``. Other operators of QONNX → what inline-qonnx makes of them, unless ``rest`` is
-              ``keep``.
-              ``convert-qcdq`` leads back to the same widths, scales and zero points.
-    Refuses:  where QuantizeLinear has no word for it: rounding other than half to even, zero points, which Quant adds
-              before it rounds, unless ``asymmetric``, one signed bit, other numbers of bits; constants may have these,
-              except for more than 32 bits and zero points that are no integers of the type. Trunc, FloatQuant and
-              thresholds. Parameters that are
-              computed or vary along several axes; a shape that is not known where channels have scales of their own;
-              opsets below 13, and below 21 for 16 bits; types that the ``target`` does not quantize to.
-    Exactness: equal, but no zeros are negative, and NaN becomes the least integer, with optimizations of ONNX Runtime
-              off, as in verification; its default ones compute between DequantizeLinear and QuantizeLinear in
-              integers, and round elsewhere. ``asymmetric`` quantizers are one step off at and next to ties, which
-              verification does not let pass. Of constants, the rounding mode and that one bit was signed are forgotten,
-              as the integers already are what they make of them.
+              also ``BipolarQuant(w)``. Other operators of QONNX are lowered as by inline-qonnx, unless ``rest`` is
+              ``keep``. ``convert-qcdq`` restores the same widths, scales and zero points.
+    Refuses:  quantizers that QuantizeLinear cannot express: rounding other than half to even, zero points, which Quant
+              adds before it rounds, unless ``asymmetric``, one signed bit, other numbers of bits; constants may have
+              these, except for more than 32 bits and zero points that are not integers of the type. Trunc, FloatQuant
+              and thresholds. Parameters that are computed or vary along several axes; an unknown shape with per-channel
+              scales; opsets below 13, and below 21 for 16 bits; types to which the ``target`` does not quantize.
+    Exactness:equal, but no zeros are negative, and NaN becomes the least integer, with optimizations of ONNX Runtime
+              off, as in verification; its default ones compute between DequantizeLinear and QuantizeLinear in integers,
+              and round elsewhere. ``asymmetric`` quantizers are one step off at and next to ties, which verification
+              rejects. Rounding modes and one-bit signedness of constants are lost, as the integers already include
+              their effect.
     """
 
     needs = ("remove-initializers-from-inputs", "import-qonnx", "shape-inference")
@@ -72,33 +70,33 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
         {
             "BipolarQuant": "",
             "FloatQuant": "it rounds to floats, and QuantizeLinear to integers",
-            "MultiThreshold": "thresholds are no quantizer: run convert-thresholds-to-quant first",
+            "MultiThreshold": "thresholds are not a quantizer: run convert-thresholds-to-quant first",
             "Quant": "",
             "Trunc": "QuantizeLinear does not truncate",
         }
     )
 
-    int4: bool = option(default=False, help="use int4 and uint4 for exactly 4 bits, which takes opset 21")
+    int4: bool = option(default=False, help="use int4 and uint4 for exactly 4 bits, which needs opset 21")
 
     asymmetric: bool = option(
-        default=False, help="also convert activations with integer zero points; ties then fall elsewhere"
+        default=False, help="also convert activations with integer zero points; ties then round differently"
     )
 
     target: str = option("onnxruntime", HELP)
 
     rest: Literal["lower", "keep"] = option(
-        "lower", "what becomes of operators that QuantizeLinear has no word for: lower them to standard ones, or keep"
+        "lower", "operators that QuantizeLinear cannot express: lower them to standard ones, or keep"
     )
 
     def __post_init__(self) -> None:
-        """Refuse a target that nobody described."""
+        """Refuse an unknown target."""
         target_of(self.target)
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Convert what can be, lower the rest, and name what the target does not know."""
+        """Convert the quantizers, lower the rest, and note types that the target does not support."""
         modified = super().run(model, context).modified
         if self.rest == "lower" and InlineQonnx().run(model, context).modified:
-            context.note("what QuantizeLinear has no word for is written in other standard operators")
+            context.note("quantizers that QuantizeLinear cannot express were lowered to other standard operators")
             modified = True
         if modified and self.target == "onnxruntime" and any(map(_is_fused, model.graph.all_nodes())):
             context.note(_OPTIMIZED)
@@ -107,7 +105,7 @@ class ConvertToQcdq(Transformation, RewriteRuleSetPass):
         return PassResult(model, modified)
 
     def rules(self) -> Sequence[Rule]:
-        """Return the rule of each quantizer, under the name that all have once they are imported."""
+        """Return the rules of the quantizers, under the names that they have after import."""
         target = target_of(self.target)
 
         def quantized(op: Builder, node: ir.Node) -> Rewritten:
@@ -128,7 +126,7 @@ def _is_fused(node: ir.Node) -> bool:
 
 
 def _signs(op: Builder, node: ir.Node) -> Rewritten:
-    """Store the signs of a constant."""
+    """Store the signs of a constant as integers."""
     x, scale = node.inputs
     values, held = constant(x), constant(scale)
     if x is None or values is None:
@@ -167,21 +165,21 @@ def _linear_form(op: Builder, node: ir.Node, *, int4: bool, asymmetric: bool, ta
     if refusal is not None:
         return refusal
     if op.opset < _LEAST:
-        return no(f"it takes opset {_LEAST}: convert-opset{{version={_LEAST}}} first", at=node)
+        return no(f"it needs opset {_LEAST}: convert-opset{{version={_LEAST}}} first", at=node)
     if values is None:
         return _quantized(op, x, linear, storage)
     return _constant(op, x, values, given, linear, storage)
 
 
 def _linear(given: Quantizer, sizes: Sequence[int | None] | None, node: ir.Node) -> Linear | Refusal:
-    """Put scales and zero points in one row, and find the axis they belong to."""
+    """Return scales and zero points as vectors along their axis, or the reason why that is impossible."""
     if not np.array_equal(given.zero, np.rint(given.zero)):
-        return no("the zero point is no integer", at=node)
+        return no("the zero point is not an integer", at=node)
     if not (np.isfinite(given.scale).all() and (given.scale > 0).all()) or given.scale.dtype != np.float32:
         return no("a scale is not a positive number in single precision", at=node)
     shape = given.shape
     if shape and (sizes is None or len(sizes) < len(shape)):
-        reason = "the rank is not known" if sizes is None else "the rank is raised"
+        reason = "the rank is not known" if sizes is None else "the parameters have a higher rank than the input"
         return no(f"{reason}, so that parameters cannot be put on their axis", at=node)
     axes = [axis for axis, size in enumerate(shape, -len(shape)) if size != 1]
     if len(axes) > 1:
@@ -196,7 +194,7 @@ def _linear(given: Quantizer, sizes: Sequence[int | None] | None, node: ir.Node)
 
 
 def _misfit(linear: Linear, storage: Storage, node: ir.Node) -> Refusal | None:
-    """Say why zero points cannot be stored."""
+    """Return the reason if the type cannot hold the zero points."""
     least, greatest = type_bounds(storage.dtype)
     if linear.zero.any() and storage.dtype is ir.DataType.INT32:
         return no("DequantizeLinear of int32 takes no zero point", at=node)
@@ -206,7 +204,7 @@ def _misfit(linear: Linear, storage: Storage, node: ir.Node) -> Refusal | None:
 
 
 def _quantized(op: Builder, x: ir.Value, linear: Linear, storage: Storage) -> Rewritten:
-    """Build the integers of a value, and what brings them back."""
+    """Build QuantizeLinear, Clip and DequantizeLinear of a value."""
     parameters = _parameters(op, linear, storage)
     axis = linear.axis if linear.is_per_channel else None
     integers = op.QuantizeLinear(x, *parameters, axis=axis)
@@ -216,7 +214,7 @@ def _quantized(op: Builder, x: ir.Value, linear: Linear, storage: Storage) -> Re
 def _constant(
     op: Builder, x: ir.Value, values: np.ndarray, given: Quantizer, linear: Linear, storage: Storage
 ) -> ir.Value | Refusal:
-    """Build the integers of a constant, and what brings them back."""
+    """Build the integers of a constant, and their DequantizeLinear."""
     scale, zero = linear.spread(values.ndim)
     shifted = steps(values, scale, zero, given.width.bounds)
     if given.width.is_bipolar:

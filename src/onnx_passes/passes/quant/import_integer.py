@@ -1,4 +1,4 @@
-"""Read a network of integer tensors: floats that hold the integers, and thresholds."""
+"""Import networks of integer tensors as floats that hold integers, with thresholds."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
 _INTEGERS = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32)
-_NO_RULE = "it is not one of those that integers are computed with"
+_NO_RULE = "its operator has no rule for integers"
 _NO_TWIN = "its inputs do not come from thresholds"
 _TOO_LARGE = "its results may be integers that floats round"
 FloatForm = Callable[["_Floats", ir.Node], "ir.Value | str"]
-"""Builds floats that hold the integers of a node's result, or says why there are none."""
-FLOAT_FORMS: Interface[FloatForm] = Interface("float_form", "how floats compute what it computes of integers")
+"""Builds floats that hold the integers of a node's result, or returns the reason why it cannot."""
+FLOAT_FORMS: Interface[FloatForm] = Interface("float_form", "its equivalent on floats that hold integers")
 
 
 @passes.verify.equality
 @passes.register(tags=("quant",))
 class ImportInteger(EditorPass):
-    """Lift a network of integer tensors to floats that hold the integers, with thresholds between them.
+    """Lift a network of integer tensors to floats that hold the integers, with thresholds in between.
 
-    What export-integer writes comes back as what streamline had made.
+    Networks written by export-integer return to the result of streamline.
 
-    Rewrites: comparisons with thresholds, tables and searches → ``MultiThreshold``; ``MatMulInteger``,
-              ``ConvInteger`` and ``MatMul`` of int32 behind them → ``MatMul`` and ``Conv`` of floats, and sums,
-              pooling and movements likewise.
-    Refuses:  sums that floats may round; tables whose index comes from floats by more than a growing function;
-              products whose inputs or zero points are computed in another way. What is before the first thresholds.
-    Exactness: bit-exact, but for NaN.
+    Rewrites: comparisons with thresholds, tables and searches → ``MultiThreshold``; ``MatMulInteger``, ``ConvInteger``
+              and ``MatMul`` of int32 after them → ``MatMul`` and ``Conv`` of floats; sums, pooling and movements
+              likewise.
+    Refuses:  sums that floats may round; tables whose index is not a monotone function of floats; products with inputs
+              or zero points computed in another way. Nodes before the first thresholds stay.
+    Exactness: bit-exact, except for NaN.
     """
 
     needs = ("lift-constants", "shape-inference")
@@ -59,7 +59,7 @@ class ImportInteger(EditorPass):
 
 
 def _regions(graph: ir.Graph) -> dict[ir.Node, Tail]:
-    """Find all regions that count thresholds, by the node they end with; none is part of another."""
+    """Return all disjoint regions that compute thresholds, by their last node."""
     place = {node: number for number, node in enumerate(graph)}
     found, inner = dict[ir.Node, Tail](), set[ir.Node]()
     for node in reversed(graph):
@@ -73,7 +73,7 @@ def _regions(graph: ir.Graph) -> dict[ir.Node, Tail]:
 
 
 class _Floats(Twins):
-    """Knows which integers are cast from floats, and which integers these can be."""
+    """Values of integers that are cast from floats, and the ranges of these."""
 
     def __init__(self, editor: Editor, regions: dict[ir.Node, Tail], ranges: Ranges) -> None:
         super().__init__(editor)
@@ -83,7 +83,7 @@ class _Floats(Twins):
         self._now: dict[ir.Value, ir.Value] = {}
 
     def form(self, node: ir.Node) -> ir.Value | str:
-        """Build floats for the result of a node."""
+        """Build floats for the result of a node, or return the reason why that is impossible."""
         region = self._regions.get(node)
         form = None if node in self._inner or len(node.outputs) != 1 else FLOAT_FORMS.get(node)
         found = self._counted(region) if region is not None else _NO_RULE if form is None else form(self, node)
@@ -111,11 +111,11 @@ class _Floats(Twins):
             return found
         steps, levels = found
         if isinstance(steps, LevelSteps) and not is_exact(steps, levels):
-            return "its steps do not add up exactly"
+            return "its steps do not accumulate exactly"
         return write(self.op, x, region, steps, levels)
 
     def given(self, value: ir.Value | None) -> ir.Value | None:
-        """Return the floats of integers: a twin, a constant, or the input of the model."""
+        """Return the floats of integers: a twin, a constant, or an input of the model; None if there are none."""
         if value is None:
             return None
         twin, held = self.twin(value), constant(value)
@@ -131,22 +131,22 @@ class _Floats(Twins):
         return None if self.bounds(value) is None else value
 
     def restored(self, twin: ir.Value, old: ir.Value) -> ir.Value:
-        """Return floats as the integers that an old value is."""
+        """Cast floats back to the type of the original value."""
         return twin if old.dtype is twin.dtype else self.op.Cast(twin, to=old.dtype)
 
     def replaced(self, old: ir.Value, new: ir.Value, twin: ir.Value) -> None:
-        """Note what stands for a value of the original model."""
+        """Record the replacement of a value of the original model."""
         super().replaced(old, new, twin)
         self._now[old] = new
 
     def note_refusal(self, node: ir.Node, reason: str) -> None:
-        """Say what keeps integers from going on."""
+        """Report sums that are too large."""
         if reason == _TOO_LARGE:
             self.editor.context.note(f"{name_of(node)} stays: {reason}")
 
 
 def _product(floats: _Floats, node: ir.Node) -> ir.Value | str:
-    """Multiply and add up, without zero points, which are taken off before."""
+    """Build the product of the operands with their zero points subtracted."""
     operands: list[ir.Value] = []
     for index in (0, 1):
         zero = node.inputs[index + 2] if len(node.inputs) > index + 2 else None
@@ -178,7 +178,7 @@ def _arithmetic(floats: _Floats, node: ir.Node) -> ir.Value | str:
 
 
 def _by_whole_weights(floats: _Floats, a: ir.Value, b: ir.Value) -> ir.Value | None:
-    """Convolve once where convolutions of one image are added up: by parts of weights that eight bits do not hold."""
+    """Merge a sum of convolutions of one image whose weights are parts of larger ones into one convolution."""
     one, other = a.producer(), b.producer()
     if one is None or other is None or {one.op_type, other.op_type} != {"Conv"} or one.inputs[0] is not other.inputs[0]:
         return None

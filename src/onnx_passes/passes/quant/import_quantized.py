@@ -1,4 +1,4 @@
-"""One form for quantized networks, wherever they come from."""
+"""Import quantized networks of any origin in one form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ImportQuantized(ComposePass):
 
     Rewrites: ``import-integer, convert-rounding, convert-qoperator, convert-dynamic-quantization,
               convert-integer-product, move-dequantize-up, convert-qcdq``.
-    Refuses:  what its members refuse; what stays as it is keeps its meaning.
+    Refuses:  the cases that its members refuse, which stay unchanged.
     Exactness: that of its members: bit-exact for QuantizeLinear and DequantizeLinear, one step for QLinear operators.
     """
 

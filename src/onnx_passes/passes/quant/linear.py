@@ -1,4 +1,4 @@
-"""What QuantizeLinear and DequantizeLinear are given: scales, zero points and the integer type between them."""
+"""Parameters of QuantizeLinear and DequantizeLinear: scales, zero points and the integer type."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from onnx_passes.passes.quant.widths import type_bounds
 from onnx_passes.rewrite.refusal import Refusal, no
 
 DOMAINS = ("", "com.microsoft")
-"""Where QuantizeLinear and DequantizeLinear are found."""
+"""Domains of QuantizeLinear and DequantizeLinear."""
 _FLOAT = ir.DataType.FLOAT
 
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """Constant parameters: one number each, or one for each index along ``axis``."""
+    """Constant scale and zero point: one number each, or one for each index along ``axis``."""
 
     scale: np.ndarray
     zero: np.ndarray
@@ -27,18 +27,18 @@ class Linear:
 
     @property
     def is_per_channel(self) -> bool:
-        """Tell whether there are several scales."""
+        """Return whether there are several scales."""
         return self.scale.ndim > 0
 
     def is_like(self, other: Linear, rank: int | None) -> bool:
-        """Tell whether both mean the same for data of a rank."""
+        """Return whether both are equivalent for data of a rank."""
         same = np.array_equal(self.scale, other.scale) and np.array_equal(self.zero, other.zero)
         if not self.is_per_channel or self.axis == other.axis:
             return same
         return same and rank is not None and self.axis % rank == other.axis % rank
 
     def spread(self, rank: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return scales and zero points that are broadcast to data of a rank as they are meant."""
+        """Return scales and zero points shaped to broadcast to data of a rank."""
         if not self.is_per_channel:
             return self.scale, self.zero
         along = [1] * rank
@@ -47,19 +47,19 @@ class Linear:
 
 
 def argument(node: ir.Node, index: int) -> ir.Value | None:
-    """Return an input, or nothing if it is left out."""
+    """Return an input; None if it is missing."""
     return node.inputs[index] if index < len(node.inputs) else None
 
 
 def not_constant(value: ir.Value | None, what: str) -> Refusal:
-    """Say why a parameter is none that a conversion can rely on."""
+    """Return the refusal of a parameter that is not constant, or may be overridden."""
     if value is not None and value.is_graph_input() and value.const_value is not None:
         return no(f"the {what} is an input with a default: run remove-initializers-from-inputs first", at=value)
     return no(f"the {what} is not constant", at=value)
 
 
 def quantized_type(node: ir.Node) -> ir.DataType | None:
-    """Return the type that QuantizeLinear yields or DequantizeLinear takes."""
+    """Return the integer type of the result of QuantizeLinear, or of the input of DequantizeLinear."""
     zero = argument(node, 2)
     if zero is not None:
         tensor = constant_tensor(zero)
@@ -72,12 +72,12 @@ def quantized_type(node: ir.Node) -> ir.DataType | None:
 
 
 def linear_of(node: ir.Node) -> Linear | Refusal:
-    """Read the parameters of a node, or say why they are none that Quant takes."""
+    """Return the parameters of a node, or the reason why Quant cannot have them."""
     dtype = quantized_type(node)
     if dtype is None:
         return no("the integer type is not known", at=node)
     if not dtype.is_integer():
-        return no(f"{dtype.name} is no integer type", at=node)
+        return no(f"{dtype.name} is not an integer type", at=node)
     for attribute in ("output_dtype", "precision"):
         asked = node.attributes.get_int(attribute, 0)
         if asked not in (0, _FLOAT) and not (attribute == "output_dtype" and node.op_type == "QuantizeLinear"):
@@ -89,7 +89,7 @@ def linear_of(node: ir.Node) -> Linear | Refusal:
     if scale.dtype != np.float32:
         return no(f"it computes in {scale.dtype}, Quant in single precision", at=node)
     if node.attributes.get_int("block_size", 0) or scale.ndim > 1:
-        return no("each block has a scale of its own", at=node)
+        return no("scales are per block", at=node)
     if scale.size == 0 or (zero.size != scale.size):
         return no("scale and zero point are not of the same size", at=node)
     zero = zero.astype(np.int64)
@@ -99,24 +99,24 @@ def linear_of(node: ir.Node) -> Linear | Refusal:
 
 
 def on_axis(given: Linear, sizes: Sequence[int | None] | None, at: ir.Node) -> Linear | Refusal:
-    """Count the axis from the front; refuse scales that are not those of an axis of the data."""
+    """Return the parameters with the axis counted from the front; refuse scales that do not match the axis."""
     if not given.is_per_channel:
         return given
     if sizes is None:
-        return no("the rank is not known, so that scales cannot be put on their axis", at=at)
+        return no("the rank is not known, so that the axis of the scales is unknown", at=at)
     if not -len(sizes) <= given.axis < len(sizes) or sizes[given.axis] not in (None, given.scale.size):
         return no("there is not one scale for each index of the axis", at=at)
     return Linear(given.scale, given.zero, given.axis % len(sizes))
 
 
 def bounds_of(dtype: ir.DataType, clip: ir.Node | None) -> tuple[int, int] | Refusal:
-    """Return between what integers of a type lie after they were clipped."""
+    """Return the range of integers of a type after a Clip."""
     bounds = list(type_bounds(dtype))
     for index, name in enumerate(("min", "max") if clip is not None else ()):
         assert clip is not None
         value = argument(clip, index + 1)
         if name in clip.attributes:
-            return no("the bounds of Clip are attributes, which integers cannot have", at=clip)
+            return no("the bounds of Clip are attributes, which are not possible for integers", at=clip)
         if value is None:
             continue
         bound = constant(value)
@@ -128,20 +128,20 @@ def bounds_of(dtype: ir.DataType, clip: ir.Node | None) -> tuple[int, int] | Ref
 
 
 def dequantized(integers: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
-    """Compute what DequantizeLinear does."""
+    """Compute DequantizeLinear."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         return np.asarray((integers - zero).astype(np.float32) * scale, np.float32)
 
 
 def steps(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:
-    """Compute the integers of Quant before it rounds, as floats: scaled, shifted and clipped."""
+    """Compute the argument of the rounding in Quant: scaled, shifted and clipped."""
     low, high = (np.float32(bound) for bound in bounds)
     with np.errstate(all="ignore"):
         return np.clip(x / scale + zero.astype(np.float32), low, high)
 
 
 def sizes_of(value: ir.Value | None) -> list[int | None] | None:
-    """Return the dimensions, as far as they are known numbers, or nothing if not even the rank is known."""
+    """Return the dimensions, None for unknown ones; None if the rank is unknown."""
     if value is None or value.shape is None:
         return None
     return [size if isinstance(size, int) else None for size in value.shape]

@@ -1,4 +1,4 @@
-"""Dequantize before data is moved instead of after it."""
+"""Hoist DequantizeLinear above data movement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _FILLING = {"Pad", "Trilu"}
-"""These put zeros in, and the integer zero need not stand for the number zero."""
+"""These insert zeros, but the integer zero need not represent the number zero."""
 _SEVERAL = {"Concat", "Split"}
 _MOVING = (*(name for name in operators("movement") if name not in _FILLING | _SEVERAL), "MaxPool")
 
@@ -29,18 +29,18 @@ _MOVING = (*(name for name in operators("movement") if name not in _FILLING | _S
 @passes.verify.equality
 @passes.register(tags=("quant",))
 class MoveDequantizeUp(Transformation, RewriteRuleSetPass):
-    """Hoist DequantizeLinear above data movement, next to QuantizeLinear or constants.
+    """Hoist DequantizeLinear above data movement, towards QuantizeLinear or constants.
 
-    Rewrites: ``DequantizeLinear(Flatten(q))`` → ``Flatten(DequantizeLinear(q))``, and likewise for Reshape, Transpose,
-              Slice, Gather, MaxPool and others that select and arrange.
-    Refuses:  scales of channels; scales that are computed, or not positive.
+    Rewrites: ``DequantizeLinear(Flatten(q))`` → ``Flatten(DequantizeLinear(q))``, likewise for Reshape, Transpose,
+              Slice, Gather, MaxPool and other operators that select or rearrange.
+    Refuses:  per-channel scales; scales that are computed, or not positive.
     Exactness: bit-exact.
     """
 
     fuzz_hints = MappingProxyType({"models": MOVED})
 
     def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator that moves data."""
+        """Return a rule for each data movement."""
         return [_rule(name) for name in _MOVING]
 
 

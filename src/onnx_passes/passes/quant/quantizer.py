@@ -1,4 +1,4 @@
-"""Quant: building it, and reading what it is given."""
+"""Quant: build it, and read its parameters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MOST_BITS = 32
 
 @dataclass(frozen=True, eq=False)
 class Quantizer:
-    """The constant parameters of a Quant; scale and zero point as they are, to be broadcast."""
+    """Constant parameters of a Quant; scale and zero point still broadcast."""
 
     scale: np.ndarray
     zero: np.ndarray
     width: Width
     rounding: str
     shape: tuple[int, ...]
-    """What the parameters, bit widths among them, are broadcast to."""
+    """The shape to which all parameters, bit widths included, broadcast."""
 
 
 def quant(op: Builder, x: ir.Value, scale: Any, zero: np.ndarray, width: Width) -> ir.Value:
@@ -45,9 +45,9 @@ def quant(op: Builder, x: ir.Value, scale: Any, zero: np.ndarray, width: Width) 
 
 
 def quantizer_of(node: ir.Node) -> Quantizer | Refusal:
-    """Read the parameters of a Quant, or say what is special about them."""
+    """Return the parameters of a Quant, or the reason why they are not supported."""
     if any(attribute.is_ref() for attribute in node.attributes.values()):
-        return no("an attribute comes from the function it is in", at=node)
+        return no("an attribute refers to the enclosing function", at=node)
     given = [constant(argument(node, index)) for index in (1, 2, 3)]
     scale, zero, bits = given
     if scale is None or zero is None or bits is None:
@@ -57,7 +57,7 @@ def quantizer_of(node: ir.Node) -> Quantizer | Refusal:
     if not (scale.size and zero.size and bits.size):
         return no("a parameter is empty", at=node)
     if bits.min() != bits.max():
-        return no("channels have bit widths of their own", at=node)
+        return no("bit widths are per channel", at=node)
     number = float(bits.flat[0])
     if not number.is_integer() or not 1 <= number <= _MOST_BITS:
         return no(f"there is no integer type of {number:g} bits", at=node)

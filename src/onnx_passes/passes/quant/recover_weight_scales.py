@@ -1,4 +1,4 @@
-"""Find the scales of weights that were quantized once and are stored as floats."""
+"""Recover the scales of quantized weights that are stored as floats."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from onnx_passes.rewrite.refusal import Rewritten, no
 from onnx_passes.rewrite.rule import Rule
 
 _CHANNELS = {"MatMul": -1, "Gemm": -1, "Conv": 0, "ConvTranspose": 1}
-"""Operators with weights as their second input, and the axis of these that makes the channels of the result."""
+"""Operators with weights as second input, and the axis of the output channels in the weights."""
 
 
 @passes.verify.equality
 @passes.register(tags=("quant", "streamline"))
 class RecoverWeightScales(Transformation, RewriteRuleSetPass):
-    """Insert quantizers behind constant weights that are a scale times integers, in quantized networks.
+    """Insert quantizers after constant weights that are a scale times integers, in quantized networks.
 
     Rewrites: ``MatMul(x, w)`` with ``w = s * q`` → ``MatMul(x, Quant(w, s, 0, bits))``, with one scale for all weights
-              or one for each channel of the result; ``BipolarQuant`` where all integers are -1 and 1. Gemm, Conv and
-              ConvTranspose likewise.
-    Refuses:  weights that no scale gives bit by bit as multiples of at most 255; networks without a quantizer.
-    Exactness: bit-exact, but for the sign of zeros.
+              or one per output channel; ``BipolarQuant`` if all integers are -1 and 1. Likewise for Gemm, Conv and
+              ConvTranspose.
+    Refuses:  weights that are not bit by bit a scale times integers of at most 255; networks without a quantizer.
+    Exactness: bit-exact, except for the sign of zeros.
     """
 
     needs = ("import-qonnx", "shape-inference")
@@ -49,7 +49,7 @@ class RecoverWeightScales(Transformation, RewriteRuleSetPass):
         return [node_rule(name, _quantize) for name in _CHANNELS]
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Leave networks of floats alone, where a few equal weights say nothing."""
+        """Skip networks without quantizers, in which a few equal weights are no evidence."""
         if not any(rounds_to_integers(node) for node in all_nodes(model.graph)):
             return PassResult(model, modified=False)
         return super().run(model, context)
@@ -65,7 +65,7 @@ def _quantize(op: Builder, node: ir.Node) -> Rewritten:
     axis = 0 if node.attributes.get_int("transB", 0) else _CHANNELS[node.op_type]
     found = [each for each in (multiples(weights, None), multiples(weights, axis)) if each is not None]
     if not found:
-        return no("the weights are no multiples of a scale", at=w)
+        return no("the weights are not multiples of a scale", at=w)
     quantized = _quantized(op, w, min(found, key=lambda each: int(np.abs(each.integers).max())))
     return op.like(node, [node.inputs[0], quantized, *node.inputs[2:]])
 

@@ -1,4 +1,4 @@
-"""Models in ONNX text that the fuzzer starts from: patterns alone do not tell it which parameters go together."""
+"""ONNX models that the fuzzer starts from, as patterns do not determine consistent parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _inputs(shape: str, constants: str, body: str) -> str:
 
 
 def _quantized(domain: str) -> Iterator[str]:
-    """Quantize and dequantize, with and without Clip between."""
+    """Yield models with QuantizeLinear and DequantizeLinear, with and without Clip in between."""
     for scale, kind, zero, low, high in (
         ("0.5", "int8", 0, -7, 7),
         ("0.3", "uint8", 33, 0, 200),
@@ -37,7 +37,7 @@ def _quantized(domain: str) -> Iterator[str]:
 
 
 def _stored(domain: str) -> Iterator[str]:
-    """Dequantize constants, with and without Clip before."""
+    """Yield models with DequantizeLinear of constants, with and without Clip before it."""
     for kind, values, zero, low, high in (
         ("int8", "1, -2, 3, -4, 5, -128", "0", -7, 7),
         ("uint8", "1, 2, 3, 4, 5, 255", "128", 0, 15),
@@ -53,7 +53,7 @@ def _stored(domain: str) -> Iterator[str]:
 
 
 def _quants() -> Iterator[str]:
-    """Quantize activations and constants of several widths."""
+    """Yield models with Quant of activations and constants, of several widths."""
     operator = f"{DOMAIN}.Quant"
     for scale, bits, signed, narrow in (("0.5", 4, 1, 1), ("0.25", 8, 0, 0), ("0.1", 16, 1, 0), ("0.3", 1, 0, 0)):
         parameters = f"float s = {{{scale}}}, float z = {{0}}, float b = {{{bits}}}"
@@ -73,7 +73,7 @@ _B = "int8[3,2] b = {1, -2, 3, -4, 64, -64}"
 
 
 def _qoperators(first: float, second: float, zero: int) -> Iterator[str]:
-    """Apply every operator on quantized values."""
+    """Yield models with each operator on quantized values."""
     one = f"float xs = {{{first}}}, uint8 xz = {{{zero}}}, float ys = {{0.5}}, uint8 yz = {{10}}"
     two = f"float as = {{{first}}}, uint8 az = {{{zero}}}, float bs = {{{second}}}, uint8 bz = {{4}}"
     two += ", float ys = {0.25}, uint8 yz = {100}"
@@ -99,7 +99,7 @@ def _qoperators(first: float, second: float, zero: int) -> Iterator[str]:
 
 
 def _products(zero: int) -> Iterator[str]:
-    """Multiply integers."""
+    """Yield models with integer products."""
     matrices = f"{_B}, uint8 az = {{{zero}}}, int8 bz = {{1}}"
     yield _model(f"g (uint8[2,3] a) => (int32[2,2] y) <{matrices}> {{ y = MatMulInteger (a, b, az, bz) }}")
     call = "y = ConvInteger <kernel_shape = [2, 2]> (x, w, xz)"
@@ -107,7 +107,7 @@ def _products(zero: int) -> Iterator[str]:
 
 
 def _dynamic(scale: float) -> Iterator[str]:
-    """Multiply integers, and return floats."""
+    """Yield models with integer products that return floats."""
     weights = f"{_B}, float[2] bs = {{0.1, {scale}}}, int8[2] bz = {{1, 0}}, float[2] c = {{0.5, -1.0}}"
     call = "y = com.microsoft.MatMulIntegerToFloat (a, b, as, bs, az, bz, c)"
     yield _model(f"g (uint8[2,3] a) => (float[2,2] y) <float as = {{0.1}}, uint8 az = {{3}}, {weights}> {{ {call} }}")
@@ -116,7 +116,7 @@ def _dynamic(scale: float) -> Iterator[str]:
 
 
 def _moved(scale: float) -> Iterator[str]:
-    """Dequantize what was moved."""
+    """Yield models with DequantizeLinear of moved data."""
     lists = "int64[3] i = {2, 0, 1}, int64[1] n = {-1}, int64[1] all = {2}"
     parameters = f"float s = {{{scale}}}, uint8 z = {{3}}, {lists}"
     for made, call in (
@@ -132,7 +132,7 @@ def _moved(scale: float) -> Iterator[str]:
 
 
 _NUMBERS = ((0.5, 0.125, 3), (0.25, 0.25, 0), (0.0625, 1.0, 128), (0.25, 0.5, 255), (1.0, 1.0, 7), (2.0, 0.5, 9))
-"""Scales are powers of two, for which sums of floats are as exact as those of integers."""
+"""Scales are powers of two, for which sums of floats are as exact as sums of integers."""
 
 QOPERATOR = tuple(model for numbers in _NUMBERS for model in _qoperators(*numbers))
 PRODUCTS = tuple(model for zero in (0, 3, 128) for model in _products(zero))

@@ -1,4 +1,4 @@
-"""Regions of standard operators that find the level of a value: by comparisons, tables, or both."""
+"""Regions of standard operators that compute the level of a value: by comparisons, tables, or both."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
 }
 _MOST_CHANNELS = 2**14
 _MOST_POINTS = 2**13
-"""So many integers of a range are looked at one by one."""
+"""Ranges up to this size are evaluated integer by integer."""
 _MOST_WORK = 2**27
 
 
 def find_region(end: ir.Node, place: Mapping[ir.Node, int]) -> Tail | None:
-    """Walk back from a node to the one value that it is a function of, element by element."""
+    """Return the region from a node back to the single value of which it is an elementwise function; None if none."""
     if not _is_inner(end):
         return None
     inside, opened, found = {end: None}, dict.fromkeys(_dynamic(end)), None
@@ -57,7 +57,9 @@ def find_region(end: ir.Node, place: Mapping[ir.Node, int]) -> Tail | None:
     axes = _axes(nodes, rank(base))
     looks = any(node.op_type in _COMPARISONS or node.op_type == "Gather" for node in nodes)
     return (
-        Tail(base, nodes, axes) if looks and axes is not None and math.prod(axes.values()) <= _MOST_CHANNELS else None
+        Tail(nodes, (nodes[-1].outputs[0],), (base,), axes)
+        if looks and axes is not None and math.prod(axes.values()) <= _MOST_CHANNELS
+        else None
     )
 
 
@@ -74,7 +76,7 @@ def _is_inner(node: ir.Node) -> bool:
 
 
 def _may_enter(value: ir.Value, node: ir.Node, inside: Mapping[ir.Node, None]) -> bool:
-    """Tell whether a value is of use to the region alone; small integers are what others compute with."""
+    """Return whether a value is used only in the region; small integers belong to other computations."""
     if value.dtype in _SMALL or value.is_graph_output() or not _is_inner(node):
         return False
     return all(user in inside for user, _ in value.uses())
@@ -85,7 +87,7 @@ def _dynamic(node: ir.Node) -> list[ir.Value]:
 
 
 def _axes(nodes: tuple[ir.Node, ...], length: int | None) -> dict[int, int] | None:
-    """Return the axes along which constants vary, with their sizes."""
+    """Return the sizes of the axes along which constants vary."""
     axes: dict[int, int] = {}
     for node in nodes:
         for value in node.inputs[1:] if node.op_type == "Gather" else node.inputs:
@@ -99,7 +101,7 @@ def _axes(nodes: tuple[ir.Node, ...], length: int | None) -> dict[int, int] | No
 
 
 class RegionSteps:
-    """The function that a region is of what stands for its base now, for each of its channels."""
+    """The function that a region computes from its converted base value, for each channel."""
 
     def __init__(self, region: Tail, base: ir.Value, bounds: tuple[int, int] | None) -> None:
         self._region = region
@@ -108,7 +110,7 @@ class RegionSteps:
         self._layout = region.layout
 
     def find(self) -> tuple[Counting | LevelSteps, Levels] | str:
-        """Find all steps; returns the reason where it is not known at which points they can be."""
+        """Return all steps and levels; the reason if the possible step positions are unknown."""
         points = self._points()
         if isinstance(points, str):
             return points
@@ -118,7 +120,7 @@ class RegionSteps:
         values = self._evaluate(every, self._region.nodes).astype(np.int64)
         low, high = int(values.min()), int(values.max())
         if low == high:
-            return "it is the same for all inputs"
+            return "it is constant"
         scale = int(reduce(math.gcd, np.unique(values - low).tolist(), 0)) or 1
         levels = Levels((high - low) // scale, float(scale), float(low))
         return self._steps(points, (values - low) // scale, levels), levels
@@ -141,12 +143,12 @@ class RegionSteps:
         return LevelSteps(places[:, 0], at, height)
 
     def _points(self) -> np.ndarray | str:
-        """Return points in their order, the least first, so that between two of them nothing changes."""
+        """Return sorted points between which the function is constant."""
         if self._bounds is not None and self._bounds[1] - self._bounds[0] < _MOST_POINTS:
             return np.arange(self._bounds[0], self._bounds[1] + 1)
         compared, numbers = self._uses()
         if compared is None:
-            return "its base is used in another way than for comparisons"
+            return "its base is not only compared"
         if self._bounds is not None:
             low, high = self._bounds
             return np.unique(np.clip([low, *np.concatenate([np.zeros(0), *compared])], low, high).astype(np.int64))
@@ -157,7 +159,7 @@ class RegionSteps:
         return np.unique(np.clip(finite, -largest, largest).astype(np.float32))
 
     def _uses(self) -> tuple[list[np.ndarray] | None, ir.Node | None]:
-        """Return all that the base is compared with, and the node that numbers it, if one does."""
+        """Return all numbers compared with the base, and the node that maps it to an index, if any."""
         direct, growing, tests, last = {self._base}, set[ir.Value](), set[ir.Value](), None
         compared: list[np.ndarray] = []
         for node in self._region.nodes:
@@ -170,7 +172,7 @@ class RegionSteps:
                 direct.add(result)
             elif thresholds is not None and given == [node.inputs[0]] and _compares(node):
                 compared.append(thresholds)
-            elif self._bounds is None and _grows(node, direct | growing):
+            elif self._bounds is None and _is_monotone(node, direct | growing):
                 if node.op_type == "Cast":
                     last = node
                 else:
@@ -180,7 +182,7 @@ class RegionSteps:
         return compared, last
 
     def _edges(self, node: ir.Node) -> list[np.ndarray]:
-        """Return the floats at which the number of the base, which only grows, becomes the next one."""
+        """Return the floats at which the monotone index of the base increases."""
         nodes = self._region.nodes[: self._region.nodes.index(node) + 1]
         domain = Floats.all(self._region.channels)
 
@@ -192,7 +194,7 @@ class RegionSteps:
         return [domain.points(bisect(number, domain, wanted)).reshape(-1)]
 
     def _evaluate(self, points: np.ndarray, nodes: tuple[ir.Node, ...]) -> np.ndarray:
-        """Compute the region on points of shape ``[channels, n]``, as its operators are defined."""
+        """Evaluate nodes of the region on points of shape ``[channels, n]``."""
         dtype = self._base.dtype or ir.DataType.FLOAT
         shape = (points.shape[1], *self._layout)
         values: dict[ir.Value, np.ndarray] = {
@@ -207,7 +209,7 @@ class RegionSteps:
 def _computed(node: ir.Node, values: Mapping[ir.Value, np.ndarray]) -> np.ndarray:
     arrays: list[Any] = [values.get(value, constant(value)) for value in node.inputs if value is not None]
     if node.op_type == "Gather":
-        # An index beyond the table is an error, so that no such value ever comes.
+        # An index outside the table is an error, so that no such value ever occurs.
         table, index = arrays
         return table[np.clip(index, -len(table), len(table) - 1)]
     if node.op_type == "Cast":
@@ -216,7 +218,7 @@ def _computed(node: ir.Node, values: Mapping[ir.Value, np.ndarray]) -> np.ndarra
 
 
 def _thresholds(node: ir.Node, index: int) -> np.ndarray | None:
-    """Return all numbers that an input may be: a constant, or from a table of constants."""
+    """Return the possible values of an input: a constant, or the entries of a constant table."""
     value = node.inputs[index] if len(node.inputs) > index else None
     held, source = constant(value), None if value is None else value.producer()
     if held is None and source is not None and source.op_type == "Gather":
@@ -225,7 +227,7 @@ def _thresholds(node: ir.Node, index: int) -> np.ndarray | None:
 
 
 def _compares(node: ir.Node) -> bool:
-    """Tell whether all that counts is which of two numbers is greater, also as the sign of a difference."""
+    """Return whether a node only tests which of two numbers is greater, also by the sign of a difference."""
     if node.op_type in _COMPARISONS:
         return True
     users = [user for user, _ in node.outputs[0].uses()]
@@ -233,8 +235,8 @@ def _compares(node: ir.Node) -> bool:
     return node.op_type == "Sub" and len(zeros) == len(users) and all(z is not None and not z.any() for z in zeros)
 
 
-def _grows(node: ir.Node, growing: set[ir.Value]) -> bool:
-    """Tell whether a node keeps the order of floats, or is part of what keeps it."""
+def _is_monotone(node: ir.Node, growing: set[ir.Value]) -> bool:
+    """Return whether a node is monotone, or part of a monotone expression."""
     others = [constant(value) for value in node.inputs if value not in growing]
     if node.op_type != "Where":
         if len(others) != len(node.inputs) - 1 or any(other is None for other in others):
@@ -252,7 +254,7 @@ def _grows(node: ir.Node, growing: set[ir.Value]) -> bool:
         )
     if node.inputs[0] is None:
         return False
-    # Where(x >= c, x, c) is the greater of the two.
+    # Where(x >= c, x, c) is Max(x, c).
     test, held = node.inputs[0].producer(), constant(node.inputs[2])
     bound = None if test is None or test.op_type != "GreaterOrEqual" else constant(test.inputs[1])
     is_same = test is not None and test.inputs[0] is node.inputs[1] and node.inputs[1] in growing

@@ -1,4 +1,4 @@
-"""Which integer type QuantizeLinear and DequantizeLinear use for a width, and whether they have to clip."""
+"""Integer types of QuantizeLinear and DequantizeLinear for bit widths, and their clipping bounds."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from onnx_passes.passes.quant.widths import Width, type_bounds
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _SMALL_TYPES = 21
-"""The version that brought types of 4 and of 16 bits to QuantizeLinear and DequantizeLinear."""
+"""The first opset with 4-bit and 16-bit types in QuantizeLinear and DequantizeLinear."""
 
 
 class Storage(NamedTuple):
-    """A type, and the range to clip to if it is not that of the type."""
+    """An integer type, and the range to clip to if it is smaller."""
 
     dtype: ir.DataType
     bounds: tuple[int, int]
 
     @property
     def has_to_clip(self) -> bool:
-        """Tell whether the type has integers beyond the bounds."""
+        """Return whether the type has integers outside the bounds."""
         return self.bounds != type_bounds(self.dtype)
 
 
 def storage_of(width: Width, opset: int, *, of_constant: bool, int4: bool, target: Target) -> Storage | Refusal:
-    """Choose the type that integers of a width are stored in: the usual, or another that the target quantizes to."""
+    """Return the storage type of a width: the usual one, or another one that the target supports."""
     found = _usual_storage(width, opset, of_constant=of_constant, int4=int4)
     if of_constant or isinstance(found, Refusal) or target.takes(found.dtype):
         return found

@@ -1,4 +1,4 @@
-"""Which scale floats are multiples of: found from their values alone, and proved bit by bit."""
+"""Recover the scale of which floats are multiples, from their values alone, and prove it bit by bit."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 
 _MOST = 255
-"""The largest multiple that is looked for."""
+"""The largest multiple that is tried."""
 _NEARLY = 1e-4
-"""How far quotients of floats may be from the integer that is meant."""
+"""Tolerance for quotients of floats around integers."""
 _NEIGHBOURS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Multiples:
-    """``scale * integers``, which single precision computes without any difference."""
+    """``scale * integers``, exactly as computed in single precision."""
 
     scale: np.ndarray
     integers: np.ndarray
 
 
 def multiples(values: np.ndarray, axis: int | None) -> Multiples | None:
-    """Write values as integers times the largest scale there is: one for all, or one for each place on an axis."""
+    """Return values as integers times the largest scale: one for all, or one per index of an axis; None if none."""
     rows = values.reshape(1, -1) if axis is None else np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
     scales = np.ones(len(rows), np.float32)
     for number, row in enumerate(rows):
@@ -57,7 +57,7 @@ def _scale(row: np.ndarray) -> np.float32 | None:
 
 
 def _proved(sizes: np.ndarray, steps: np.ndarray) -> np.float32 | None:
-    """Return the scale that gives all sizes exactly: it lies within a few floats of the largest quotient."""
+    """Return the scale that reproduces all sizes exactly, a few floats around the largest quotient; None if none."""
     scale = np.float32(sizes[-1] / steps[-1])
     for _ in range(_NEIGHBOURS):
         scale = np.nextafter(scale, np.float32(0))

@@ -1,4 +1,4 @@
-"""Ranges of integers, and the widths of quantizers that have them."""
+"""Bit widths of quantizers and their ranges of integers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 
 class Width(NamedTuple):
-    """How many bits a quantizer has, and what it does with them."""
+    """Bit width, signedness and narrowness of a quantizer."""
 
     bits: int
     signed: bool
@@ -23,19 +23,19 @@ class Width(NamedTuple):
 
     @property
     def is_bipolar(self) -> bool:
-        """Tell whether it yields -1 and 1, as one signed bit does, and not what its bounds say."""
+        """Return whether the values are -1 and 1, as for one signed bit, regardless of the bounds."""
         return self.bits == 1 and self.signed
 
 
 def exact_width(low: int, high: int) -> Width | None:
-    """Return the width that has exactly this range, if there is one."""
+    """Return the width with exactly this range; None if there is none."""
     widest = smallest_width(low, high)
     candidates = (widest, widest._replace(narrow=True))
     return next((width for width in candidates if width.bounds == (low, high)), None)
 
 
 def smallest_width(low: int, high: int) -> Width:
-    """Return the least width that has this range, and maybe more."""
+    """Return the smallest width that contains this range."""
     if low >= 0:
         return Width(max(high.bit_length(), 1), signed=False, narrow=False)
     # One signed bit would be bipolar.

@@ -1,1 +1,1 @@
-"""One word for the usual simplification of a model."""
+"""The usual simplification of a model."""

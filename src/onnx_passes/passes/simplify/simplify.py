@@ -1,4 +1,4 @@
-"""Simplify a model: the one-word pipeline."""
+"""The pipeline that simplifies a model."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _ROUND = ", ".join(
 @passes.verify.tolerance
 @passes.register(tags=("simplify",))
 class Simplify(ComposePass):
-    """Simplify a model: fold constants, remove what does nothing or is there twice, and fuse operators.
+    """Simplify a model: fold constants, remove redundant and duplicate nodes, and fuse operators.
 
     Rewrites: ``eliminate-zero-state, fold-constants, simplify-rules, deduplicate-initializers,
               eliminate-common-subexpression, remove-unused`` until nothing changes, then ``convert-skip-to-sum`` and
               ``cleanup``; before that, functions are inlined, constants are lifted and shapes are inferred.
-    Refuses:  to touch the interface, except that weights of models of IR version 3 are no longer inputs, which nobody
-              could set anyway; what its members refuse.
-    Exactness: tolerance: fusing changes rounding and, as the flags of these passes say, where something overflows on
-              the way; all else is bit-exact.
+    Refuses:  to change the interface, except that weights of models of IR version 3 are no longer inputs, which no
+              caller could set anyway; the cases that its members refuse.
+    Exactness: tolerance: fusing changes rounding and, as their flags declare, intermediate
+              overflow; everything else is bit-exact.
     """
 
     passes = (

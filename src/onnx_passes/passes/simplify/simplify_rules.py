@@ -1,4 +1,4 @@
-"""The rules that simplify a model, in one worklist."""
+"""The simplifying rules in one worklist."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from onnx_passes.rewrite.together import Together
 @passes.verify.tolerance
 @passes.register(tags=("simplify",))
 class SimplifyRules(Together):
-    """Apply the rules of ``eliminate`` and ``fuse`` in one worklist, until none fits.
+    """Apply the rules of ``eliminate`` and ``fuse`` in one worklist until none matches.
 
-    Rewrites: ``together(eliminate, fuse)``; types and shapes that were known before stay known, those of new values
-              inside may be missing.
-    Refuses:  what its members refuse.
+    Rewrites: ``together(eliminate, fuse)``; known types and shapes are kept, those of new interior values may be
+              missing.
+    Refuses:  the cases that its members refuse.
     Exactness: that of its members, rewrite by rewrite.
     """
 

@@ -1,1 +1,1 @@
-"""Streamlining: quantized networks in integers."""
+"""Streamlining: computing quantized networks in integers."""

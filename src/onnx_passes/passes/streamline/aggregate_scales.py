@@ -1,4 +1,4 @@
-"""Let integers be computed as integers, and bring scales and biases together behind them."""
+"""Compute integers as integers, and aggregate scales and biases after them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.exact.constants import set_meaning
-from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.streamlined import Reason, explain
@@ -20,7 +18,9 @@ from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.graph.traits import is_product
+from onnx_passes.numbers.reals import Reals
 from onnx_passes.ops.qonnx import DOMAIN
+from onnx_passes.ops.semantics.exact_values import set_exact_value
 from onnx_passes.passes.quant.stored_scales import multiples
 from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
 from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder
@@ -28,14 +28,14 @@ from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
 IntegerFormRule = Callable[[FormBuilder, ir.Node, Sequence[Form | None]], Form | list[Form] | Reason]
-"""Finds the form of each result from those of inputs, with nodes that the builder makes; or says why there is none."""
-INTEGER_FORMS: Interface[IntegerFormRule] = Interface("integer_form", "how it computes on integers, scales taken out")
+"""Builds the scaled-integer form of each result from the forms of the inputs, or returns the reason."""
+INTEGER_FORMS: Interface[IntegerFormRule] = Interface("integer_form", "its scaled-integer form")
 
 INTEGER_FORMS.attach({"Im2Col": movement.im2col, "MaxPoolNHWC": movement.maximum_last}, domains=(DOMAIN,))
 _NOT_OF_DOUBLES = frozenset({"AveragePool", "GlobalMaxPool", "Resize"})
-"""Operators that ONNX Runtime has not for doubles."""
-_LEFT = Reason("scales or biases of its inputs are not taken out", "run aggregate-scales")
-_RECOVERABLE = Reason("its weights are integers times a scale, which nobody tells", "run recover-weight-scales")
+"""Operators that ONNX Runtime does not have for doubles."""
+_LEFT = Reason("scales or biases of its inputs are not factored out", "run aggregate-scales")
+_RECOVERABLE = Reason("its weights are integers times an unknown scale", "run recover-weight-scales")
 INTEGER_FORMS.attach(
     {
         "Abs": choices.absolute,
@@ -88,14 +88,14 @@ INTEGER_FORMS.attach(
 @passes.verify.tolerance
 @passes.register(tags=("streamline", "quantized"))
 class AggregateScales(EditorPass):
-    """Aggregate scales and biases behind computations on integers, wherever the ranges of values allow it.
+    """Aggregate scales and biases after computations on integers, wherever the ranges of values allow it.
 
-    Rewrites: ``Relu(BatchNorm(Conv(s * q, t * w)))`` → ``Relu(Conv(q, w) * S + B)``, whatever lies between quantizers:
+    Rewrites: ``Relu(BatchNorm(Conv(s * q, t * w)))`` → ``Relu(Conv(q, w) * S + B)``, for anything between quantizers:
               forks, joins of equal or integer-ratio scales, averages, maxima, movements, products of two activations.
               Integers that float32 cannot hold are computed in doubles, convolutions of them in parts.
-    Refuses:  scales that vary along a sum, joins whose scales are no multiples of one another, integers that doubles
-              cannot hold, and what is not linear: there values are floats again.
-    Exactness: rounding. What scales and biases stand for goes along with the constants, unrounded, for the thresholds.
+    Refuses:  scales that vary along a sum, joins of scales that are not multiples of one another, integers that doubles
+              cannot hold, and nonlinear operators: their values are floats again.
+    Exactness: rounding. The exact values of scales and biases are stored with the constants, for the thresholds.
     """
 
     needs = ("shape-inference",)
@@ -103,14 +103,14 @@ class AggregateScales(EditorPass):
     fast_math = ("nnan", "ninf", "nsz", "reassoc")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Find integer forms from the inputs on, then let everything else use them."""
+        """Find scaled-integer forms from the inputs on, then rewrite their consumers."""
         sweep = _Sweep(model, editor, ranges_of(model))
         sweep.find_forms()
         sweep.use_forms()
 
 
 def reasons_of(model: ir.Model, ranges: Mapping[ir.Value, Range]) -> dict[ir.Node, Reason]:
-    """Say of every node that could be computed on integers why it is not; the model stays as it is."""
+    """Return the reason for every node that could be computed on integers and is not; the model stays unchanged."""
     sweep = _Sweep(model, Editor(model), ranges, with_folded=True)
     sweep.find_forms()
     sweep.make.op.discard()
@@ -121,7 +121,7 @@ class _Sweep:
     def __init__(
         self, model: ir.Model, editor: Editor, ranges: Mapping[ir.Value, Range], *, with_folded: bool = False
     ) -> None:
-        """See quantized weights also in constants whose quantizers were computed, if ``with_folded``."""
+        """Prepare a sweep; ``with_folded`` also recovers quantized weights from constants."""
         self.model = model
         self.editor = editor
         self.make = FormBuilder(editor.builder(), ranges)
@@ -132,7 +132,7 @@ class _Sweep:
         self.everywhere = tuple(all_nodes(model.graph))
 
     def find_forms(self) -> None:
-        """Give every value an integer form that has one; a node says why it has none."""
+        """Find the scaled-integer form of every value, or the reason of its node."""
         for value in self.model.graph.inputs:
             self._take_as_integer(value)
         for node in self.nodes:
@@ -143,9 +143,9 @@ class _Sweep:
                 continue
             if all(self.make.number(value) is not None for value in node.inputs if value is not None):
                 continue
-            # A table of constants is looked up by what has no form.
+            # A Gather from a constant table has indices without a form.
             if objection := self.editor.objection([node]):
-                found = Reason(objection, "let it be rewritten")
+                found = Reason(objection, "allow its rewriting")
             elif node.op_type != "Gather" and not any(value in self.forms for value in node.inputs):
                 found = self.make.lacking(next((value for value in node.inputs if value is not None), None))
             else:
@@ -161,7 +161,7 @@ class _Sweep:
         wide = not all(self.make.fits(value) for value in node.outputs) or self._takes_doubles(node)
         refused = wide and not self._may_be_wide(node)
         if refused and any(value is not None and self._is_folded(value) for value in node.inputs):
-            # Nothing is known of what it yields, but the rule says what is wrong with the quantizer that was there.
+            # The range of the result is unknown, but the rule gives the reason why the quantizer was not recognised.
             found = rule(self.make, node, [self._form(value) for value in node.inputs])
             return found if isinstance(found, Reason) else _RECOVERABLE
         self.make.here, self.make.wide = node, wide and not refused
@@ -174,11 +174,11 @@ class _Sweep:
         return any(form.integer.dtype is ir.DataType.DOUBLE for form in forms)
 
     def _may_be_wide(self, node: ir.Node) -> bool:
-        """Tell whether integers that floats cannot hold are computed in doubles."""
+        """Return whether integers that floats cannot hold may be computed in doubles."""
         return node.op_type not in _NOT_OF_DOUBLES and all(self.make.fits_in_double(value) for value in node.outputs)
 
     def _left(self, node: ir.Node) -> Reason:
-        """Say why a node that has an integer form is not computed so yet."""
+        """Return the reason why a node with a scaled-integer form does not use it yet."""
         if all(self.make.fits(value) for value in node.outputs):
             return _LEFT
         largest = int(max(self.make.largest(value) for value in node.outputs))
@@ -188,14 +188,14 @@ class _Sweep:
         )
 
     def _too_large(self, node: ir.Node) -> Reason:
-        """Say what keeps a node that has an integer form from being computed so."""
+        """Return the reason why a node with a scaled-integer form cannot use it."""
         largest = max(self.make.largest(value) for value in node.outputs)
         if not np.isfinite(largest) and is_product(node) and terms_of(node) is None:
-            return Reason("it is not known how many products it adds up", "give inputs sizes that are numbers")
+            return Reason("the number of summed products is not known", "give inputs sizes that are numbers")
         if not np.isfinite(largest):
             return Reason("its integers may be more than doubles hold", FEWER_BITS)
         if node.op_type in _NOT_OF_DOUBLES:
-            more = f"more than floats hold, and no runtime has {node.op_type} of doubles"
+            more = f"more than floats hold, and no runtime has {node.op_type} for doubles"
         else:
             more = "more than doubles hold"
         return Reason(f"its integers reach {int(largest):,}, {more}", FEWER_BITS)
@@ -208,7 +208,7 @@ class _Sweep:
             self.forms[value] = Form(value, Reals.ones(length), Reals.zeros(length))
 
     def _form(self, value: ir.Value | None) -> Form | None:
-        """Return the form of an input; constants are written as integers when they are needed."""
+        """Return the form of an input; constants are converted to integers on demand."""
         if value is None:
             return None
         if value in self.forms:
@@ -242,7 +242,7 @@ class _Sweep:
         return form
 
     def use_forms(self) -> None:
-        """Let nodes without a form, and outputs of the graph, see floats made from integers."""
+        """Rewrite nodes without a form, and graph outputs, to read floats built from integers."""
         used: dict[ir.Value, None] = {}
         for node in self.everywhere:
             if node.outputs[0] in self.forms and self.forms[node.outputs[0]].integer is not node.outputs[0]:
@@ -262,7 +262,7 @@ class _Sweep:
         op.discard()
 
     def _use_form(self, value: ir.Value, made: ir.Value) -> bool:
-        """Let the users of a value see a float made from its integer, as one rewrite that can be checked by itself."""
+        """Replace a value by the float built from its integer, as one rewrite that can be verified by itself."""
         node = value.producer()
         assert node is not None
         with self.editor.rewrite(_rule_of(node), node, matched=self._cone(node), many=True) as r:
@@ -271,7 +271,7 @@ class _Sweep:
         return r.applied
 
     def _cone(self, node: ir.Node) -> tuple[ir.Node, ...]:
-        """Return the nodes that the integer form of a result stands for: from the last integers on, in order."""
+        """Return the nodes that the scaled-integer form of a result replaces, in graph order."""
         found, waiting = dict[ir.Node, None](), [node]
         while waiting:
             here = waiting.pop()
@@ -284,10 +284,10 @@ class _Sweep:
         form = self.forms.get(value)
         if form is None or form.integer is value or self.make.number(value) is not None:
             return False
-        return not self._is_written_so(value, form)
+        return not self._is_in_form(value, form)
 
-    def _is_written_so(self, value: ir.Value, form: Form) -> bool:
-        """Tell whether a value is its integer times scale plus bias as it is."""
+    def _is_in_form(self, value: ir.Value, form: Form) -> bool:
+        """Return whether a value is already computed as integer times scale plus bias."""
         found: ir.Value | None = value
         for operator, array, neutral in (("Add", form.bias, 0), ("Mul", form.scale, 1)):
             if array.is_everywhere(neutral):
@@ -306,7 +306,7 @@ class _Sweep:
             if not array.is_everywhere(neutral):
                 held = array.near.astype(np.float32)
                 parameter = self.make.constant(held, f"{value.name}_{'scale' if operator == 'Mul' else 'bias'}")
-                set_meaning(parameter, array)
+                set_exact_value(parameter, array)
                 result = self.make.node(operator, [result, parameter], value)
         if result is form.integer and result.producer() is None:
             result = self.make.node("Identity", [result], value)

@@ -1,4 +1,4 @@
-"""Integer forms of averages and sums along axes: integers are added up, their number goes into the scale."""
+"""Scaled-integer forms of averages and sums along axes: integers are summed, their number divides the scale."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.analysis.windows import averaged, counts, image_sizes, windows_of
 from onnx_passes.graph.shapes import dimension
+from onnx_passes.numbers.reals import Reals
 from onnx_passes.ops.windows import SlidingWindows
 from onnx_passes.passes.streamline.choices import reduced_axes, squeezed
 from onnx_passes.passes.streamline.form import PARAMETER, VARIES, Form, FormBuilder
 from onnx_passes.passes.streamline.products import pads, varies
 
 _AXES_AS_INPUT = 13
-_SIZES = Reason("it is not known of how many elements it is", "give inputs sizes that are numbers")
+_SIZES = Reason("the number of averaged elements is not known", "give inputs sizes that are numbers")
 
 
 def average_pool(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Sum up windows with a convolution by ones; the number of summands goes into the scale.
+    """Sum windows by a convolution with ones; the number of summands divides the scale.
 
-    Where windows hold different numbers of elements, sums are multiplied so that one scale fits all.
+    If windows have different numbers of elements, their sums are multiplied so that one scale fits all.
     """
     x, channels = forms[0], dimension(node.inputs[0], 1)
     kernel = node.attributes.get_ints("kernel_shape")
@@ -58,24 +58,24 @@ def average_pool(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None])
 
 
 def _overhang(windows: SlidingWindows, axis: int, size: int) -> int:
-    """Return how far the last window reaches over the end of an image."""
+    """Return the overlap of the last window with the padding at the end."""
     last = int(windows.starts(axis, size)[-1]) + windows.extent(axis)
     return max(last - size - windows.padding(axis)[0], 0)
 
 
 def global_average(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Sum up all that an average is of."""
+    """Sum all elements of an average."""
     x = forms[0]
     return make.lacking(node.inputs[0]) if x is None else _reduced(make, node, x, range(2, x.scale.ndim), keep=True)
 
 
 def reduce_mean(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Sum up what a mean is of."""
+    """Sum all elements of a mean."""
     return _reduction(make, node, forms, mean=True)
 
 
 def reduce_sum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Sum up integers."""
+    """Sum integers."""
     return _reduction(make, node, forms, mean=False)
 
 
@@ -92,7 +92,7 @@ def _reduction(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None], *
 def _reduced(
     make: FormBuilder, node: ir.Node, x: Form, axes: Sequence[int], *, keep: bool, mean: bool = True
 ) -> Form | Reason:
-    """Return the form of a mean, or of a sum."""
+    """Return the form of a mean or sum."""
     sizes = _sizes(node, axes)
     if sizes is None:
         return _SIZES
@@ -110,7 +110,7 @@ def _reduced(
 
 
 def _sizes(node: ir.Node, axes: Sequence[int]) -> list[int] | None:
-    """Return how large the input is along axes, if that is known."""
+    """Return the sizes of the input along axes; None if one is unknown."""
     sizes = [dimension(node.inputs[0], axis) for axis in axes]
     known = [size for size in sizes if size is not None]
     return known if len(known) == len(sizes) else None

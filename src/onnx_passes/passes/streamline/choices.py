@@ -1,4 +1,4 @@
-"""Integer forms of what takes one of several integers: the greatest, the least, or by a condition."""
+"""Scaled-integer forms of operators that select integers: maximum, minimum, and by a condition."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
+from onnx_passes.numbers.reals import Reals
 from onnx_passes.passes.streamline.form import MULTIPLES, NEGATIVE, VARIES, Form, FormBuilder, spread
 
 
 def extreme(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Take the greatest, or the least, of integers of one positive scale."""
+    """Compute the maximum or minimum of integers with one positive scale."""
     return _chosen(make, node, forms, ())
 
 
 def where(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Take integers of one scale by a condition."""
+    """Select between integers with one scale."""
     return _chosen(make, node, forms[1:], node.inputs[:1])
 
 
@@ -54,18 +54,18 @@ def _chosen(
 def _on_grid(
     make: FormBuilder, value: ir.Value | None, form: Form | None, scale: Reals, bias: Reals
 ) -> ir.Value | None:
-    """Return the integers of an operand on a grid, if it lies there."""
+    """Return the integers of an operand for a scale and bias; None if it is not a multiple."""
     number = make.number(value)
     if value is None:
         return None
     if number is not None:
         step, start = scale.near, bias.near
         place = np.rint((spread(number, max(scale.ndim, number.ndim)) - start) / step)
-        # A number that floats have rounded is the point of the grid that floats have rounded likewise.
+        # A number rounded to float matches the level that rounds to the same float.
         if not np.array_equal((step * place + start).astype(np.float32), number.astype(np.float32) + 0 * place):
             return None
         if not make.exact(value).equals(scale * Reals.of(place) + bias):
-            make.rounds("a number is taken for the level next to it")
+            make.rounds("a number is replaced by the nearest level")
         return make.constant(place, f"{value.name}_integers")
     if form is None:
         return None
@@ -75,7 +75,7 @@ def _on_grid(
 
 
 def absolute(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Take the size of integers whose zero is zero."""
+    """Compute the magnitude of integers without bias."""
     result = node.outputs[0]
     if forms[0] is None:
         return make.lacking(node.inputs[0])
@@ -86,7 +86,7 @@ def absolute(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> 
 
 
 def reduced_extreme(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Take the greatest, or the least, of integers along axes on which a positive scale is the same."""
+    """Compute the maximum or minimum of integers along axes with a constant positive scale."""
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
@@ -108,7 +108,7 @@ def squeezed(numbers: Reals, axes: Sequence[int]) -> Reals:
 
 
 def reduced_axes(node: ir.Node, length: int) -> tuple[int, ...] | None:
-    """Return the axes of a reduction of so many axes; nothing where they are computed, or there are none."""
+    """Return the axes of a reduction; None if they are computed, or there are none."""
     given: Sequence[int] | None = node.attributes.get_ints("axes")
     if given is None and len(node.inputs) > 1 and node.inputs[1] is not None:
         array = constant(node.inputs[1])

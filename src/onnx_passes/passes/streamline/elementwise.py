@@ -1,4 +1,4 @@
-"""Integer forms of what is computed element by element."""
+"""Scaled-integer forms of elementwise operators."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from functools import reduce
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.shapes import dimension, rank, same_shape
+from onnx_passes.numbers.reals import Reals
+from onnx_passes.ops.normalization import IN_TRAINING, Normalization
 from onnx_passes.passes.streamline.form import (
     BIAS,
     MULTIPLES,
@@ -23,7 +24,7 @@ from onnx_passes.passes.streamline.form import (
     in_steps,
 )
 
-_BETWEEN = Reason("a bound of it lies between integers", "let it be a multiple of the scale, or quantize behind it")
+_BETWEEN = Reason("a bound of it lies between quantization levels", "use multiples of the scale, or quantize after it")
 
 
 def add(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
@@ -32,7 +33,7 @@ def add(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
 
 
 def sub(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Subtract likewise."""
+    """Subtract a number from the bias, or two integers of one scale."""
     return _sum(make, node, forms, -1)
 
 
@@ -57,7 +58,7 @@ def _sum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None], sign: i
 
 
 def _exact(make: FormBuilder, node: ir.Node, index: int, length: int) -> Reals:
-    """Return the numbers of an operand, with the rank of the result."""
+    """Return the exact numbers of an operand, with the rank of the result."""
     value = node.inputs[index]
     assert value is not None
     return make.exact(value).spread(length)
@@ -82,24 +83,24 @@ def _sum_of_integers(
 
 
 def _in_steps_of(make: FormBuilder, form: Form, value: ir.Value | None, scale: Reals) -> ir.Value | None:
-    """Return the integers of a form for another scale, if that divides its own."""
+    """Return the integers of a form for another scale; None if that does not divide its own."""
     assert value is not None
     steps = in_steps(form.scale.spread(scale.ndim), scale)
     return None if steps is None else make.multiplied(form.integer, steps, value)
 
 
 def _scales(*forms: Form | None) -> list[Reals]:
-    """List the scales that the one of a sum may be, turned around or not."""
+    """Return the candidate scales of a sum, of both signs."""
     return [each for form in forms if form is not None for each in (form.scale, -form.scale)]
 
 
 def total(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Add up any number of integers of one scale, one after the other; numbers go into the bias."""
+    """Add any number of integers of one scale; numbers go into the bias."""
     return _total(make, node, forms, 1)
 
 
 def mean(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Add up likewise; how many there are goes into the scale."""
+    """Average integers of one scale; their number divides the scale."""
     return _total(make, node, forms, len(node.inputs))
 
 
@@ -114,7 +115,7 @@ def _total(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None], count
     if missing:
         return make.lacking(missing[0])
     if not all(same_shape(value, result) or _is_number(make, value) for value in node.inputs):
-        return Reason("its operands differ in shape", "broadcast them before it")
+        return Reason("its operands differ in shape", "broadcast its operands first")
     grid = None if known is None else known.grid
     scale, bias = None if grid is None else make.resolved(grid.scale * count, _scales(*forms)), Reals.zeros(length)
     if scale is None:
@@ -138,7 +139,7 @@ def _is_number(make: FormBuilder, value: ir.Value | None) -> bool:
 
 
 def mul(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Multiply the scale with a number, or two integers."""
+    """Multiply the scale by a number, or two integers."""
     length = rank(node.outputs[0])
     if length is None:
         return RANK
@@ -164,7 +165,7 @@ def mul(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
 
 
 def _is_image_of_integers(number: np.ndarray) -> bool:
-    """Tell whether integers differ from place to place, as those do that even out averages: they are no scale."""
+    """Return whether a constant has integers that vary along several axes, as factors of averages do: not a scale."""
     return sum(size > 1 for size in number.shape) > 1 and bool((number == np.rint(number)).all())
 
 
@@ -179,38 +180,35 @@ def div(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
     if form is None:
         return make.lacking(node.inputs[0])
     if number is None or length is None or not number.all():
-        return Reason("it divides by something else than a constant", "multiply with a constant instead")
+        return Reason("it does not divide by a constant", "multiply with a constant instead")
     if not _keeps_shape(node.inputs[0], number):
         return SHAPE
     return form.times(Reals.of(1.0) / _exact(make, node, 1, length))
 
 
 def neg(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Turn scale and bias around."""
+    """Negate scale and bias."""
     return make.lacking(node.inputs[0]) if forms[0] is None else forms[0].times(-1)
 
 
 def batch_normalization(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Multiply the scale, add to the bias."""
+    """Multiply the scale, and add to the bias."""
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
     given = [value for value in node.inputs[1:5] if value is not None and make.number(value) is not None]
     if len(given) < 4 or x.scale.ndim < 2:
         return PARAMETER
-    if node.attributes.get_int("training_mode", 0):
-        return Reason("it is in training", "export the model for inference")
+    found = Normalization.of(node, [make.exact(value) for value in given])
+    if isinstance(found, str):
+        hint = "export the model for inference" if found is IN_TRAINING else "make variances positive"
+        return Reason(found, hint)
     shape = (1, -1, *(1,) * (x.scale.ndim - 2))
-    gamma, beta, mean, variance = (make.exact(value) for value in given)
-    spreads = variance + Reals.of(np.float32(node.attributes.get_float("epsilon", 1e-5)))
-    if not (spreads.signs() > 0).all():
-        return Reason("it divides by the root of zero, or of less", "let variances be positive")
-    factor = gamma / spreads.root()
-    return x.times(factor.reshape(*shape)).plus((beta - mean * factor).reshape(*shape))
+    return x.times(found.factor.reshape(*shape)).plus(found.offset.reshape(*shape))
 
 
 def relu(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Let no integer be less than that of zero."""
+    """Compute the maximum with the integer of zero."""
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
@@ -227,14 +225,17 @@ def relu(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
 
 
 def clip(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Keep integers between those that stand for the bounds."""
+    """Clamp integers to those of the bounds."""
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
     if not (x.scale.signs() > 0).all():
         return NEGATIVE
     if x.scale.size > 1 or x.bias.size > 1:
-        return Reason("its bounds are the same for channels that differ in scale or bias", "let these be the same")
+        return Reason(
+            "its bounds are shared by channels that differ in scale or bias",
+            "use the same scale and bias for all channels",
+        )
     places: list[ir.Value | None] = []
     for value in (*node.inputs[1:], None, None)[:2]:
         number = None if value is None else make.number(value)
@@ -245,24 +246,24 @@ def clip(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
             continue
         scale, bias = x.scale.near, x.bias.near
         place = np.rint((number.reshape(()) - bias) / scale)
-        # A bound that floats have rounded is the level that floats have rounded likewise.
+        # A bound rounded to float matches the level that rounds to the same float.
         if not ((scale * place + bias).astype(np.float32) == number.astype(np.float32)).all():
             return _BETWEEN
         if value is not None and not make.exact(value).reshape().equals(x.scale * Reals.of(place) + x.bias):
-            make.rounds("a bound is taken for the level next to it")
+            make.rounds("a bound is replaced by the nearest level")
         places.append(make.constant(place.reshape(()), f"{node.outputs[0].name}_bound"))
     if "min" in node.attributes or "max" in node.attributes:
-        return Reason("its bounds are attributes", "run convert-opset, which makes inputs of them")
+        return Reason("its bounds are attributes", "run convert-opset, which converts them to inputs")
     return Form(make.node("Clip", [x.integer, *places], node.outputs[0]), x.scale, x.bias)
 
 
 def same(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Leave everything as it is."""
+    """Return the form unchanged."""
     return make.lacking(node.inputs[0]) if forms[0] is None else forms[0]
 
 
 def _keeps_shape(value: ir.Value | None, number: np.ndarray) -> bool:
-    """Tell whether a number does not make a tensor larger: its integers would not grow along."""
+    """Return whether a number does not enlarge a tensor, as its integers would not be enlarged with it."""
     length = rank(value)
     if length is None or number.ndim > length:
         return False

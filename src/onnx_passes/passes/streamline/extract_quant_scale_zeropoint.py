@@ -1,4 +1,4 @@
-"""Take scale and zero point out of quantizers."""
+"""Factor scale and zero point out of quantizers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHORT = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 def _examples() -> Iterator[str]:
-    """Yield models to fuzz with: a pattern does not tell which parameters go together."""
+    """Yield fuzzer models, as patterns do not determine consistent parameters."""
     head = f'<ir_version: 10, opset_import: ["" : 20, "{DOMAIN}" : 1]> g (float[2,3] x) => (float[2,3] y)'
     scales = ("float s = {0.3}", "float s = {-2.5}", "float[3] s = {0.5, 0.1, 4.0}", "float[2,1] s = {0.25, 3.0}")
     zeros = ("float z = {0}", "float z = {-0.0}", "float z = {3}", "float[3] z = {0.5, -7, 0}")
@@ -47,9 +47,9 @@ class ExtractQuantScaleZeropoint(Transformation, RewriteRuleSetPass):
 
     Rewrites: ``Quant(x, s, z, bits)`` → ``(Quant(x / s + z, 1, 0, bits) - z) * s``; ``BipolarQuant(x, s)`` →
               ``BipolarQuant(x, 1) * s``; ``Trunc(x, s, 0, in, t, out)`` → ``Trunc(x / t, s / t, 0, in, 1, out) * t``.
-    Refuses:  quantizers of constants, or of half precision, computed scales or zero points, scales of 0, and Trunc
-              whose scales are not a power of two apart, or with a zero point.
-    Exactness: bit-exact, but for the sign of zeros that a Trunc makes of the smallest floats.
+    Refuses:  quantizers of constants, or of half precision, computed scales or zero points, scales of 0, and Trunc with
+              scales whose ratio is not a power of two, or with a zero point.
+    Exactness: bit-exact, except for the sign of zeros that a Trunc computes from the smallest floats.
     """
 
     needs = ("import-qonnx", "shape-inference")
@@ -81,7 +81,7 @@ def _check(match: Match, x: ir.Value, y: ir.Value, s: ir.Value, **others: ir.Val
     if constant(x) is not None:
         return no("it quantizes a constant", at=x)
     if x.dtype in _SHORT:
-        return no("its quotient is of single precision, that of a Div would be rounded to half", at=x)
+        return no("its quotient is in single precision, but a Div would round it to half precision", at=x)
     arrays = {name: constant(value) for name, value in {"s": s, **others}.items() if name in ("s", "z", "t")}
     if any(array is None or not np.isfinite(array).all() for array in arrays.values()):
         return no("its scale or zero point is computed, or not finite", at=y)
@@ -89,9 +89,9 @@ def _check(match: Match, x: ir.Value, y: ir.Value, s: ir.Value, **others: ir.Val
     if not held["s"].all():
         return no("its scale is 0", at=s)
     if any(array.ndim > (len(x.shape) if x.shape is not None else 0) for array in held.values()):
-        return no("its parameters have a higher rank than what it quantizes", at=y)
+        return no("its parameters have a higher rank than its input", at=y)
     if "b" in others and not keeps_shape(x, y, others["b"]):
-        return no("its number of bits varies along axes that what it quantizes has not", at=y)
+        return no("its number of bits varies along axes that its input lacks", at=y)
     if "t" in held:
         return _check_trunc(y, held)
     if (held["s"] == 1).all() and not held.get("z", np.zeros(())).any():
@@ -107,7 +107,7 @@ def _check_trunc(y: ir.Value, held: dict[str, np.ndarray]) -> Refusal | bool:
         return no("it rounds to integers already", at=y)
     ratio = s / t
     if not (np.abs(np.frexp(ratio)[0]) == 0.5).all() or not np.array_equal(ratio * t, s):
-        return no("its scales are not a power of two apart", at=y)
+        return no("the ratio of its scales is not a power of two", at=y)
     return yes
 
 
@@ -116,7 +116,7 @@ def _like(x: ir.Value, number: float) -> np.ndarray:
 
 
 def _shaped(value: ir.Value, like: ir.Value) -> ir.Value:
-    """Give a value the type and shape of the quantizer, which nothing on the way to it changes."""
+    """Give a value the type and shape of the quantizer's result."""
     value.type = like.type
     value.shape = None if like.shape is None else like.shape.copy()
     return value
@@ -130,7 +130,7 @@ def _extract_quant(op: Builder, x: ir.Value, y: ir.Value, s: ir.Value, z: ir.Val
     assert zero is not None
     inner = x if (scale == 1).all() else _shaped(op.Div(x, s), y)
     inner = _shaped(op.Add(inner, z), y) if zero.any() else inner
-    # A zero point of -0.0 is not one of 0.0: it keeps the sign of zeros.
+    # A zero point of -0.0 differs from 0.0: it keeps the sign of zeros.
     rest = _like(x, 0) if zero.any() else z
     result = op.like(node, [inner, _like(x, 1), rest, b])
     result = _shaped(op.Sub(_shaped(result, y), z), y) if zero.any() else _shaped(result, y)

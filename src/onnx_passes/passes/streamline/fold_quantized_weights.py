@@ -1,4 +1,4 @@
-"""Compute the quantizers of constants."""
+"""Fold the quantizers of constants."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.constants import constant
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.quantizer import Quantizer
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
@@ -16,15 +16,15 @@ from onnx_passes.rewrite.passes import EditorPass
 @passes.verify.equality
 @passes.register(tags=("streamline", "quantized"))
 class FoldQuantizedWeights(EditorPass):
-    """Fold quantizers of constants into the weights that the network really uses.
+    """Fold quantizers of constants into the quantized constants.
 
     Rewrites: ``Quant(w, s, z, bits)`` with constant inputs → a constant.
-    Refuses:  quantizers of which an input is computed, or can be overridden by the caller.
+    Refuses:  quantizers with an input that is computed, or that a caller may override.
     Exactness: bit-exact.
     """
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Replace quantizers in the order of the graph, so that one behind another is found too."""
+        """Fold quantizers in graph order, so that consecutive ones are folded, too."""
         for node in tuple(model.graph):
             if editor.stopped:
                 return
@@ -34,7 +34,7 @@ class FoldQuantizedWeights(EditorPass):
 
 
 def folded_quantizer(node: ir.Node) -> np.ndarray | None:
-    """Compute a quantizer of constants."""
+    """Return the result of a quantizer of constants; None for other nodes."""
     definition = definition_of(node)
     arrays = [constant(value) for value in node.inputs if value is not None]
     given = [array for array in arrays if array is not None]

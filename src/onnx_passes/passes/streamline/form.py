@@ -1,4 +1,4 @@
-"""Integer forms of float tensors, and the nodes that compute them."""
+"""Scaled-integer forms of float tensors, and the nodes that compute them."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import Any, NamedTuple, TypeGuard, cast
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.constants import meaning
-from onnx_passes.analysis.exact.reals import Reals, joined
-from onnx_passes.analysis.ranges.arrays import same
+from onnx_passes.analysis.ranges.grid import same
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.analysis.sums import Bounds
-from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
-from onnx_passes.datatypes.smallest import smallest_for_values
+from onnx_passes.datatypes.base import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
+from onnx_passes.datatypes.ranges import smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.graph.wording import name_of
+from onnx_passes.numbers.reals import Reals, joined
 from onnx_passes.ops.quantizing import has_scales, is_quantizer
+from onnx_passes.ops.semantics.exact_values import exact_value
 
 FEWER_BITS = "quantize its input again, to fewer bits"
-ALONG_SUM = Reason("the scales of its inputs vary along the sum", "let a scale be the same for all that is added up")
-BIAS = Reason("the bias of an input is no multiple of its scale", "let a zero point be an integer")
-MULTIPLES = Reason("the scales of what it joins are no multiples of one another", "share a scale before it")
-NEGATIVE = Reason("a scale is not positive", "move the sign behind it")
-PARAMETER = Reason("a parameter of it is computed", "let it be constant")
+ALONG_SUM = Reason("the scales of its inputs vary along the sum", "use the same scale for all summands")
+BIAS = Reason("the bias of an input is not a multiple of its scale", "use integer zero points")
+MULTIPLES = Reason("the scales of its operands are not multiples of one another", "use the same scale for them")
+NEGATIVE = Reason("a scale is not positive", "move the sign after it")
+PARAMETER = Reason("a parameter of it is computed", "make it constant")
 RANK = Reason("its rank is not known", "give inputs a shape")
-SHAPE = Reason("a number makes its result larger", "give what it is combined with the shape of the result")
-VARIES = Reason("scale or bias vary along an axis that it works on", "let them be the same there")
+SHAPE = Reason("a number enlarges its result", "give the other operand the shape of the result")
+VARIES = Reason("scale or bias vary along an axis that it reduces or moves", "use constant ones along it")
 _NARROW = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 @dataclass(frozen=True)
 class Form:
-    """``scale * integer + bias``; the arrays have the rank of the tensor and size 1 where nothing varies.
+    """``scale * integer + bias``; the arrays have the rank of the tensor, and size 1 along axes where they do not vary.
 
-    Nothing is rounded before scale and bias are written as constants, and what these stand for goes along with them.
+    Scale and bias are exact; they are rounded when they become constants, which store their exact values.
     """
 
     integer: ir.Value
@@ -48,36 +48,36 @@ class Form:
     bias: Reals
 
     def __post_init__(self) -> None:
-        # Who brings an operator may say it in arrays of numpy, which mean what their floats say.
+        # Rules of plug-ins may return numpy arrays, whose floats are exact values.
         for name in ("scale", "bias"):
             if not isinstance(getattr(self, name), Reals):
                 object.__setattr__(self, name, Reals.of(getattr(self, name)))
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether the tensor is the integer itself."""
+        """Return whether the tensor is the integer itself."""
         return self.scale.is_everywhere(1) and self.bias.is_everywhere(0)
 
     @property
     def has_bias(self) -> bool:
-        """Tell whether something is added."""
+        """Return whether there is a bias."""
         return not self.bias.is_everywhere(0)
 
     def times(self, factor: Reals | float) -> Form:
-        """Multiply with a number."""
+        """Return the form multiplied by a number."""
         by = factor if isinstance(factor, Reals) else Reals.of(factor)
         return Form(self.integer, self.scale * by, self.bias * by)
 
     def plus(self, offset: Reals) -> Form:
-        """Add a number."""
+        """Return the form plus a number."""
         return Form(self.integer, self.scale, self.bias + offset)
 
 
 class FormBuilder:
-    """Builds nodes of floats that hold integers: float32, or double where it is ``wide``.
+    """Builds nodes of floats that hold integers: float32, or double if ``wide``.
 
-    ``here`` is the node at hand. What is built lies outside of the graph until a rewrite puts it there. ``roundings``
-    says where a number was taken for another that floats do not tell from it.
+    ``here`` is the current node. The built nodes stay outside of the graph until a rewrite inserts them. ``roundings``
+    lists the numbers that were replaced by others with the same float.
     """
 
     def __init__(self, op: Builder, ranges: Mapping[ir.Value, Range]) -> None:
@@ -98,9 +98,9 @@ class FormBuilder:
         domain: str = "",
         wide: bool | None = None,
     ) -> ir.Value:
-        """Make a node whose result has the shape of ``like``.
+        """Build a node whose result has the shape of ``like``.
 
-        What the model computes so already is taken as it is: a second run changes nothing.
+        An equal node nearby in the model is reused, so that a second run changes nothing.
         """
         is_wide = self.wide if wide is None else wide
         given = [self.widened(value) if is_wide and _is_float(value) else value for value in inputs]
@@ -120,7 +120,7 @@ class FormBuilder:
         return self._doubles[value]
 
     def parts(self, like: ir.Node, x: ir.Value) -> Sequence[ir.Value]:
-        """Make a node of several results: another with ``x`` as its first input."""
+        """Build a node with several results: a copy of ``like`` with ``x`` as its first input."""
         inputs, is_wide = [x, *like.inputs[1:]], x.dtype is ir.DataType.DOUBLE
         return self._made(
             (like.domain, like.op_type), inputs, list(like.attributes.values()), like.outputs, wide=is_wide
@@ -151,7 +151,7 @@ class FormBuilder:
         return outputs
 
     def _near(self) -> list[ir.Node]:
-        """List the node at hand, and the two before each of its inputs."""
+        """Return the current node, and two levels of producers before it."""
         nodes = [] if self.here is None else [self.here]
         near = list(nodes)
         for _ in range(2):
@@ -160,7 +160,7 @@ class FormBuilder:
         return near
 
     def constant(self, array: np.ndarray, wish: str, *, wide: bool | None = None) -> ir.Value:
-        """Make a constant of floats, or of doubles."""
+        """Build a constant of floats, or of doubles."""
         held = np.asarray(array, np.float64 if (self.wide if wide is None else wide) else np.float32, order="C")
         value = self.op.initializer(held, wish)
         if held.size and bool((held == np.rint(held)).all()):
@@ -168,41 +168,43 @@ class FormBuilder:
         return value
 
     def lacking(self, value: ir.Value | None, what: str = "input") -> Reason:
-        """Return why a value that is needed as integers is none."""
+        """Return the reason why a required value has no scaled-integer form."""
         known, subject = None if value is None else self.known(value), f"its {what} '{value.name if value else None}'"
         producer = None if value is None else value.producer()
         kind = None if value is None else value.dtype
         if kind is not None and kind in _NARROW:
-            return Reason(f"{subject} is {kind.name}, and streamlining takes float32", "export it in float32")
+            return Reason(f"{subject} is {kind.name}, but streamlining needs float32", "export it in float32")
         if known is None or known.grid is None:
             reason = self._unknown_levels(subject, producer)
-            return reason or Reason(f"{subject} is on no grid of integers", "quantize it")
+            return reason or Reason(f"{subject} is not a scaled integer", "quantize it")
         largest = 0 if value is None else self.largest(value)
         if largest >= EXACT_IN_FLOAT:
             return Reason(f"{subject} reaches {int(largest):,}, more than floats hold", FEWER_BITS)
         if producer is not None and is_quantizer(producer):
             return Reason(f"{subject} has a scale", "run extract-quant-scale-zeropoint first")
         if producer is not None and has_scales(producer):
-            return Reason(f"{subject} is dequantized", "run streamline, whose notes say why DequantizeLinear stays")
-        return Reason(f"{subject} is computed in floats", "see what computes it")
+            return Reason(
+                f"{subject} is dequantized", "run streamline, whose notes have the reason why DequantizeLinear stays"
+            )
+        return Reason(f"{subject} is computed in floats", "see the notes about its producer")
 
     def _unknown_levels(self, subject: str, producer: ir.Node | None) -> Reason | None:
-        """Return why the levels of a quantizer's result are not known; None if the node is no quantizer."""
+        """Return the reason why a quantizer's levels are not known; None if the node is not a quantizer."""
         if producer is None or not has_scales(producer):
             return None
         block = producer.attributes.get_int("block_size", 0)
         if block:
             return Reason(f"{subject} has a scale for each block of {block}", ALONG_SUM.remedy)
         if any(self.number(value) is None for value in producer.inputs[1:] if value is not None):
-            return Reason(f"{subject} has a scale, zero point or bit width that is computed", "let it be constant")
+            return Reason(f"{subject} has a computed scale, zero point or bit width", "make it constant")
         return Reason(f"the levels of {subject} are not known", "quantize it to integers times a scale")
 
     def known(self, value: ir.Value) -> Range | None:
-        """Return the range of a value."""
+        """Return the range of a value; None if unknown."""
         return self.ranges.get(value)
 
     def number(self, value: ir.Value | None) -> np.ndarray | None:
-        """Return the elements of a value that is the same in every run, quantized weights included."""
+        """Return the elements of a value that is the same in every run, quantized weights included; None otherwise."""
         if value is None:
             return None
         array = constant(value)
@@ -215,8 +217,8 @@ class FormBuilder:
         return np.broadcast_to(known.exact, shape)
 
     def exact(self, value: ir.Value) -> Reals:
-        """Return the very numbers of a value that has some: what it stands for, before floats have rounded it."""
-        held = meaning(value)
+        """Return the exact values of a constant, before their rounding to floats."""
+        held = exact_value(value)
         if held is not None:
             return held
         known, shape = self.known(value), static_shape(value)
@@ -229,7 +231,7 @@ class FormBuilder:
         return found if found.shape == shape else found.moved(lambda places: np.broadcast_to(places, shape))
 
     def resolved(self, wanted: np.ndarray, among: Sequence[Reals]) -> Reals | None:
-        """Return the real numbers that doubles are meant to be, out of some."""
+        """Return the real numbers among candidates that doubles approximate; None if there is none for one of them."""
         for each in among:
             if each.shape == wanted.shape and same(each.near, wanted):
                 return each
@@ -244,12 +246,12 @@ class FormBuilder:
         return known.taken(places) if same(known.near[places], wanted) else None
 
     def rounds(self, what: str) -> None:
-        """Take down that a number of the node at hand is taken for another."""
+        """Record that a number of the current node was replaced by another."""
         where = "" if self.here is None else name_of(self.here)
         self.roundings.append(f"{where} is not exact: {what}")
 
     def centred(self, form: Form, like: ir.Value) -> Form | Reason:
-        """Move the bias into the integers, if it is a multiple of the scale."""
+        """Move the bias into the integers, or return the reason if it is not a multiple of the scale."""
         if not form.has_bias:
             return form
         steps = (form.bias / form.scale).integers()
@@ -267,7 +269,7 @@ class FormBuilder:
         return self._elementwise("Add", integer, self.constant(by, f"{like.name}_shift"), like)
 
     def multiplied(self, integer: ir.Value, by: np.ndarray, like: ir.Value) -> ir.Value:
-        """Multiply with an integer."""
+        """Multiply by an integer."""
         if bool((by == 1).all()):
             return integer
         held = constant(integer)
@@ -281,7 +283,7 @@ class FormBuilder:
         return made
 
     def rebased(self, form: Form, scale: Reals, bias: Reals, like: ir.Value) -> Form | None:
-        """Write a tensor as integers of another scale and bias, if these are integers too."""
+        """Convert a form to another scale and bias; None if the integers would not be integers."""
         factor, shift = in_steps(form.scale, scale), in_steps(form.bias - bias, scale)
         if factor is None or shift is None:
             return None
@@ -289,7 +291,7 @@ class FormBuilder:
         return Form(integer, scale, bias)
 
     def ends(self, form: Form, value: ir.Value | None) -> Bounds | None:
-        """Return the bounds of the integers of a value, in the form that it has."""
+        """Return the bounds of the integers of a value in its form."""
         known = None if value is None else self.known(value)
         if known is None or known.grid is None:
             return None
@@ -297,15 +299,15 @@ class FormBuilder:
         return int(np.minimum(*ends).min()), int(np.maximum(*ends).max())
 
     def fits(self, value: ir.Value) -> bool:
-        """Tell whether the integers of a value are bounded, and floats hold them."""
+        """Return whether the integers of a value are bounded, and floats hold them."""
         return self.largest(value) < EXACT_IN_FLOAT
 
     def fits_in_double(self, value: ir.Value) -> bool:
-        """Tell whether the integers of a value are bounded, and doubles hold them."""
+        """Return whether the integers of a value are bounded, and doubles hold them."""
         return self.largest(value) < EXACT_IN_DOUBLE
 
     def largest(self, value: ir.Value) -> float:
-        """Return the size of the largest integer of a value."""
+        """Return the largest magnitude of the integers of a value."""
         known = self.known(value)
         grid = None if known is None else known.grid
         return np.inf if grid is None else max(abs(int(grid.low.min())), abs(int(grid.high.max())))
@@ -321,7 +323,7 @@ def spread(array: np.ndarray, rank: int) -> np.ndarray:
 
 
 def in_steps(numbers: Reals, scale: Reals) -> np.ndarray | None:
-    """Return numbers as multiples of a scale, if they are integer ones."""
+    """Return numbers as integer multiples of a scale; None if they are not."""
     if numbers is scale:
         return np.ones((1,) * scale.ndim)
     return (numbers / scale).integers()
@@ -334,7 +336,7 @@ class _Computation(NamedTuple):
     results: int
 
     def is_that_of(self, node: ir.Node) -> bool:
-        """Tell whether a node computes the same."""
+        """Return whether a node is this computation."""
         if (node.domain, node.op_type) != self.operator or len(node.outputs) != self.results:
             return False
         given, wanted = (

@@ -1,4 +1,4 @@
-"""Annotate the least data types that hold everything that is computed."""
+"""Annotate the smallest data types that hold all computed integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.core.base import Annotation, Context, PassResult
 from onnx_passes.datatypes import DataType, IntegerType
-from onnx_passes.datatypes.smallest import smallest_for_values
+from onnx_passes.datatypes.ranges import smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
 from onnx_passes.passes.datatypes.inference import Inference
@@ -21,19 +21,19 @@ class MinimizeAccumulators(Annotation):
     """Annotate integer tensors with the smallest data type that holds their values, accumulators above all.
 
     Rewrites: ``y = MatMul(x, w)`` with integers from -37 to 90 in y → ``y: INT8``; from the values of weights and the
-              ranges of inputs, not from their types. Tensors that hold no integers lose an integer annotation.
-    Refuses:  to change what is declared for inputs and outputs of the model.
+              ranges of inputs, not from their types. Tensors without integers lose integer annotations.
+    Refuses:  to change declared types of inputs and outputs of the model.
     Exactness: annotates only; no node and no result changes.
     """
 
     needs = ("shape-inference",)
 
     def call(self, model: ir.Model) -> PassResult:
-        """Run without a manager."""
+        """Run without a pass manager."""
         return self.run(model, Context())
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Annotate results of nodes, and the constants they use."""
+        """Annotate results of nodes and their constant operands."""
         ranges = ranges_of(model)
         inference = Inference(ranges)
         inference.run(model.graph)

@@ -1,4 +1,4 @@
-"""Integer forms of what only moves elements: the same movement of the integers."""
+"""Scaled-integer forms of data movement: the same movement of the integers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TypeGuard
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
+from onnx_passes.numbers.reals import Reals
 from onnx_passes.passes.streamline.form import MULTIPLES, NEGATIVE, PARAMETER, VARIES, Form, FormBuilder
 
 
 def move(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Move the integers; scale and bias move along, where they vary."""
+    """Move the integers; varying scales and biases move along."""
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
@@ -32,7 +32,7 @@ def move(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
 
 
 def split(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> list[Form] | Reason:
-    """Part the integers."""
+    """Split the integers."""
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
@@ -49,7 +49,7 @@ def _parameters(make: FormBuilder, node: ir.Node, x: Form) -> list[tuple[Reals, 
 
 
 def _moved(make: FormBuilder, node: ir.Node, array: Reals) -> list[Reals] | None:
-    """Return where a movement takes numbers: one for all stays one, of others the analysis of constants knows it."""
+    """Return numbers after a movement, computed by the range rule of the operator; None if unknown."""
     lengths = [length for output in node.outputs if (length := rank(output)) is not None]
     if len(lengths) < len(node.outputs):
         return None
@@ -68,7 +68,7 @@ def _moved(make: FormBuilder, node: ir.Node, array: Reals) -> list[Reals] | None
 
 
 def _shrunk(array: Reals) -> Reals:
-    """Keep size 1 along every axis on which all is the same, as far as doubles tell."""
+    """Reduce every axis along which all numbers are equal to size 1."""
     for axis, size in enumerate(array.shape):
         first = array.moved(lambda places, axis=axis: np.take(places, [0], axis=axis)) if size > 1 else array
         if size > 1 and bool((array.near == first.near).all()) and array.equals(first):
@@ -81,14 +81,14 @@ def _is_point(found: Range | None) -> TypeGuard[Range]:
 
 
 def maximum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Take the greatest of integers: of a positive scale."""
+    """Compute the maximum of integers with a positive scale."""
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
     if not (x.scale.signs() > 0).all():
         return NEGATIVE
     if len(node.outputs) > 1:
-        return Reason("it also says where its results come from", "keep it in floats, between quantizers")
+        return Reason("it also returns indices", "keep it in floats, between quantizers")
     if any(size > 1 for array in (x.scale, x.bias) for axis, size in enumerate(array.shape) if axis > 1):
         return VARIES
     made = make.node(node.op_type, [x.integer], node.outputs[0], tuple(node.attributes.values()))
@@ -96,7 +96,7 @@ def maximum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> F
 
 
 def maximum_last(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Take the greatest of integers in windows over images whose channels come last: of a positive scale."""
+    """Compute the maximum of integers with a positive scale, in windows over channels-last images."""
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
@@ -110,12 +110,12 @@ def maximum_last(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None])
 
 
 def im2col(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Cut windows out of integers; around the image there are zeros, so that nothing may be added to these."""
+    """Extract windows from integers; zero padding requires a bias of zero."""
     x, kernel = forms[0], node.attributes.get_ints("kernel_size")
     if x is None:
         return make.lacking(node.inputs[0])
     if kernel is None or node.attributes.get_int("pad_value", 0):
-        return Reason("it pads with something else than zero", "pad with zeros")
+        return Reason("it does not pad with zeros", "pad with zeros")
     if any(node.attributes.get_ints("pad_amount") or ()):
         centred = make.centred(x, node.outputs[0])
         if isinstance(centred, Reason):
@@ -125,7 +125,7 @@ def im2col(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Fo
         return VARIES
     attributes = tuple(node.attributes.values())
     made = make.node(node.op_type, [x.integer], node.outputs[0], attributes, domain=node.domain)
-    # A window has all channels of its first place, then all of the next.
+    # A window has all channels of its first pixel, then all of the next.
     count = math.prod(kernel)
     scale, bias = (
         array.moved(lambda places: np.tile(places, count)) if array.size > 1 else array for array in (x.scale, x.bias)
@@ -134,7 +134,7 @@ def im2col(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Fo
 
 
 def pad(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Pad with the integer that stands for the value to pad with."""
+    """Pad with the integer of the padding value."""
     x = forms[0]
     if x is None:
         return make.lacking(node.inputs[0])
@@ -149,7 +149,7 @@ def pad(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
             return PARAMETER
         place = ((Reals.of(number) - x.bias) / x.scale).integers() if np.isfinite(number).all() else None
         if place is None or (place != place.reshape(-1)[0]).any():
-            return Reason("it pads with a number that lies between integers", "pad before the bias is added")
+            return Reason("its padding value lies between quantization levels", "pad before the bias is added")
         first = place.reshape(-1)[0]
         filling = None if given is None and not first else make.constant(first, f"{x.integer.name}_pad")
         inputs = [x.integer, node.inputs[1], filling, *node.inputs[3:]]
@@ -158,7 +158,7 @@ def pad(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form 
 
 
 def _pads_along(node: ir.Node, x: Form) -> bool:
-    """Tell whether a tensor may be padded along an axis on which its scale or bias varies."""
+    """Return whether a tensor may be padded along an axis on which its scale or bias varies."""
     varied = {axis for array in (x.scale, x.bias) for axis, size in enumerate(array.shape) if size > 1}
     if not varied:
         return False
@@ -171,16 +171,16 @@ def _pads_along(node: ir.Node, x: Form) -> bool:
 
 
 def resize(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Repeat integers; what lies between them is none."""
+    """Repeat integers; interpolated values would not be integers."""
     if node.attributes.get_string("mode", "nearest") != "nearest":
-        return Reason("what lies between integers is none", "resize to the nearest, or quantize behind it")
+        return Reason("it interpolates between integers", "resize to the nearest, or quantize its result")
     if node.attributes.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize":
-        return Reason("it may fill up with a float", "keep it in floats, between quantizers")
+        return Reason("it may extrapolate with a float", "keep it in floats, between quantizers")
     return move(make, node, forms)
 
 
 def concat(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Join integers of one scale and bias, or of such that differ along the joined axis."""
+    """Concatenate integers with one scale and bias, or with scales and biases that vary along the concatenated axis."""
     result = node.outputs[0]
     known, length = make.known(result), rank(result)
     missing = [value for value, form in zip(node.inputs, forms, strict=True) if form is None]
@@ -199,7 +199,7 @@ def concat(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Fo
     for form, value in zip(forms, node.inputs, strict=True):
         size = None if value is None or value.shape is None else value.shape[axis]
         if form is None or value is None or not isinstance(size, int):
-            return Reason("it is not known how long its parts are", "give inputs sizes that are numbers")
+            return Reason("the sizes of its operands are not known", "give inputs sizes that are numbers")
         scale, bias = (_section(array, axis, start, size) for array in (scales, biases))
         part = make.rebased(form, scale, bias, value)
         if part is None:

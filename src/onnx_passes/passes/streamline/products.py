@@ -1,4 +1,4 @@
-"""Integer forms of what sums up products: matrix products and convolutions."""
+"""Scaled-integer forms of sums of products: matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from functools import reduce
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.einsum import contraction_of
-from onnx_passes.analysis.exact.reals import Reals, joined, product
 from onnx_passes.analysis.ranges.convolutions import bias_behind
-from onnx_passes.analysis.ranges.einsum import laid_out
+from onnx_passes.analysis.ranges.products import laid_out
 from onnx_passes.analysis.streamlined import Reason
+from onnx_passes.analysis.sums import contraction_of
 from onnx_passes.graph.constants import constant
+from onnx_passes.numbers.reals import Reals, joined, product
 from onnx_passes.passes.streamline.choices import squeezed
 from onnx_passes.passes.streamline.form import ALONG_SUM, BIAS, PARAMETER, RANK, VARIES, Form, FormBuilder
 from onnx_passes.passes.streamline.wide import convolution
 
 _MATRIX = 2
 _PADDED = Reason(
-    "it pads with zeros, and the bias of its input is no multiple of its scale", "let a zero point be an integer"
+    "it pads with zeros, and the bias of its input is not a multiple of its scale", "use integer zero points"
 )
 
 
 def matmul(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Multiply integers; scales must be the same along the sum."""
+    """Multiply integers whose scales are constant along the contracted axis."""
     a, b = forms[0], forms[1]
     if a is None or b is None:
         return _lacking(make, node, forms)
@@ -33,7 +33,7 @@ def matmul(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Fo
 
 
 def gemm(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Multiply integers; what is added goes into the bias."""
+    """Multiply integers; the third operand goes into the bias."""
     a, b = forms[0], forms[1]
     if a is None or b is None:
         return _lacking(make, node, forms)
@@ -54,7 +54,7 @@ def gemm(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
 
 
 def _lacking(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Reason:
-    """Say why the first operand that is not of integers is none."""
+    """Return the reason why the first operand without a form has none."""
     index = 0 if forms[0] is None else 1
     return make.lacking(node.inputs[index], ("input", "weight")[index])
 
@@ -104,9 +104,9 @@ def _turned(matrix: np.ndarray) -> np.ndarray:
 
 
 def _seen_by_columns(scales: Reals, matrix: np.ndarray) -> Reals | None:
-    """Return the one scale that each column of a constant matrix sees of rows that are scaled each in its own way.
+    """Return the common scale of the used rows for each column of a constant matrix; None if a column has several.
 
-    Rows with a zero do not count: a depthwise convolution, written as a matrix, sees one channel in each column.
+    Zero entries do not use their row: a depthwise convolution, as a matrix, uses one channel in each column.
     """
     if scales.size != scales.shape[-1] or matrix.ndim != _MATRIX or matrix.shape[0] != scales.size:
         return None
@@ -122,7 +122,7 @@ def _seen_by_columns(scales: Reals, matrix: np.ndarray) -> Reals | None:
 
 
 def _as_matrix(form: Form, side: int) -> Form:
-    """See a vector as the row, or the column, that it is in a product."""
+    """Return the form of a vector as the row or column that it is in a product."""
     scale, bias = (array.moved(lambda places: _matrix(places, side)) for array in (form.scale, form.bias))
     return Form(form.integer, scale, bias)
 
@@ -132,10 +132,10 @@ def _matrix(array: np.ndarray, side: int) -> np.ndarray:
 
 
 def einsum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Multiply integers along labels; scales must be the same along the sum."""
+    """Multiply integers along labels; scales must be constant along the contracted ones."""
     result, found = node.outputs[0], contraction_of(node)
     if found is None or len(forms) != 2:
-        return Reason("its equation is no product of two operands", "write it as a product of two")
+        return Reason("its equation is not a product of two operands", "write it as a product of two")
     if forms[0] is None or forms[1] is None:
         return _lacking(make, node, forms)
     a, b = make.centred(forms[0], result), make.centred(forms[1], result)
@@ -155,7 +155,7 @@ def einsum(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Fo
 
 
 def conv(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Convolve integers with integer weights, for channels together, in groups or one by one."""
+    """Convolve integers with integer weights, with any groups."""
     found = _operands(make, node, forms)
     if isinstance(found, Reason):
         return found
@@ -187,12 +187,12 @@ def conv(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form
 
 
 def _behind(node: ir.Node, weights: np.ndarray, bias: Reals) -> Reals | None:
-    """Return what a bias of the input adds to each output, apart from the scale of the weights."""
+    """Return the contribution of an input bias to each output, without the scale of the weights; None if unknown."""
     whole = weights.astype(np.float64)
     if bias.size == 1:
         seen = bias_behind(node, whole, np.ones(bias.shape))
         return None if seen is None else Reals.of(seen) * bias.reshape()
-    # What each channel of the input adds where its bias is one; the sum of the others' multiples follows.
+    # Contribution of each input channel with bias one; the result is the weighted sum.
     parts = [bias_behind(node, whole, np.arange(bias.size).reshape(bias.shape) == each) for each in range(bias.size)]
     behind = [part for part in parts if part is not None]
     if len(behind) < len(parts):
@@ -202,7 +202,7 @@ def _behind(node: ir.Node, weights: np.ndarray, bias: Reals) -> Reals | None:
 
 
 def _operands(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> tuple[Form, Form, np.ndarray] | Reason:
-    """Return the forms of image and weights, and the integers of these."""
+    """Return the forms of image and weights, and the integers of the weights."""
     x, w = forms[0], forms[1]
     if x is None or w is None:
         return _lacking(make, node, forms)
@@ -213,7 +213,7 @@ def _operands(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) ->
 
 
 def _centred(make: FormBuilder, x: Form, result: ir.Value) -> Form | Reason:
-    """Move a bias into the integers of an image, which are floats even where their sums are not."""
+    """Move a bias into the integers of an image, which are floats even if their sums are doubles."""
     wide, make.wide = make.wide, x.integer.dtype is ir.DataType.DOUBLE
     centred = make.centred(x, result)
     make.wide = wide
@@ -221,7 +221,7 @@ def _centred(make: FormBuilder, x: Form, result: ir.Value) -> Form | Reason:
 
 
 def conv_transpose(make: FormBuilder, node: ir.Node, forms: Sequence[Form | None]) -> Form | Reason:
-    """Convolve integers with integer weights; what is seen less often at the border must be zero there."""
+    """Convolve integers with integer weights; the integer of zero must be zero, as border pixels see fewer elements."""
     found = _operands(make, node, forms)
     if isinstance(found, Reason):
         return found
@@ -248,7 +248,7 @@ def _with_bias(make: FormBuilder, node: ir.Node, form: Form, length: int) -> For
 
 
 def _per_output_channel(scale: Reals, channels: int, *, alone: bool) -> Reals | None:
-    """Return the scale of the input as seen from the output: one for all, or one for each channel that is alone."""
+    """Return the input scale per output channel: one for all, or one per depthwise channel; None otherwise."""
     if scale.size == 1:
         return scale
     if not alone or varies(scale, keep=1):
@@ -258,16 +258,16 @@ def _per_output_channel(scale: Reals, channels: int, *, alone: bool) -> Reals | 
 
 
 def along_channels(numbers: Reals, length: int) -> Reals:
-    """Put numbers along the axis of the channels."""
+    """Reshape numbers to the channel axis."""
     return numbers.reshape(1, numbers.size, *(1,) * (length - 2))
 
 
 def varies(array: Reals, *, keep: int) -> bool:
-    """Tell whether numbers vary along another axis than one."""
+    """Return whether numbers vary along another axis than ``keep``."""
     return any(size > 1 for axis, size in enumerate(array.shape) if axis != keep)
 
 
 def pads(node: ir.Node) -> bool:
-    """Tell whether there may be anything around the image."""
+    """Return whether a convolution may pad the image."""
     mode = node.attributes.get_string("auto_pad", "NOTSET")
     return mode.startswith("SAME") or any(node.attributes.get_ints("pads") or ())

@@ -1,4 +1,4 @@
-"""Pipelines for quantized networks that pass their option ``semantics`` to the members that have it."""
+"""Pipelines for quantized networks that pass their option ``semantics`` to their members."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onnx_passes.passes.thresholds.conversion import Semantics
 
 
 class QuantizedPipeline(ComposePass):
-    """A pipeline whose thresholds are those of exact arithmetic, or those of the float computation."""
+    """A pipeline with thresholds of either exact arithmetic or the float computation."""
 
-    semantics: Semantics = option("exact", "whether scales mean real numbers, or what floats make of their products")
+    semantics: Semantics = option("exact", "whether scales are real numbers, or products are rounded to floats")
 
     def __post_init__(self) -> None:
-        """Hand the semantics to those members that decide by it."""
+        """Set the semantics of all members with that option."""
         super().__post_init__()
         if self.semantics != "exact":
             self.body = tuple(self._decided(member) for member in self.body)

@@ -1,4 +1,4 @@
-"""Let constants not lie on the edges between the levels that they are quantized to."""
+"""Move constants off the decision boundaries of their quantizers."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.exact.arithmetic import ExactArithmetic, UnknownOperatorError
-from onnx_passes.analysis.exact.functions import Operands, apply
 from onnx_passes.core.options import option
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.numbers.arithmetic import ExactArithmetic, UnknownOperatorError
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.quantizer import Quantizer
+from onnx_passes.ops.semantics.exact import apply
 from onnx_passes.passes.streamline.fold_quantized_weights import folded_quantizer
 from onnx_passes.passes.thresholds.conversion import Semantics, promise_of_semantics
 from onnx_passes.rewrite.editor import Editor
@@ -20,7 +20,7 @@ from onnx_passes.rewrite.passes import EditorPass
 
 _NEAR = 2.0**-20
 _MOST = 4096
-"""So many elements are looked at one by one."""
+"""Maximum number of elements that are evaluated one by one."""
 
 
 @passes.verify.tolerance
@@ -28,22 +28,22 @@ _MOST = 4096
 class SettleQuantizedConstants(EditorPass):
     """Replace elements of constants that floats and exact arithmetic round to different levels by one of these levels.
 
-    Rewrites: ``Quant(w, s, z, bits)`` → ``Quant(w', s, z, bits)``, where w' is the level that w is meant to be rounded
-              to: the one that is nearest to the exact quotient, or with ``semantics=float`` the one that floats choose.
-              Elsewhere it is w. From then on everybody finds the same level.
-    Refuses:  quantizers of which an input is computed.
-    Exactness: a weight that floats had rounded to the wrong side of a tie moves by one level; bit-exact with
+    Rewrites: ``Quant(w, s, z, bits)`` → ``Quant(w', s, z, bits)``, where ambiguous elements of w' are the level nearest
+              to the exact quotient or, with ``semantics=float``, the level that floats choose; other elements are those
+              of w. After that, all consumers find the same level.
+    Refuses:  quantizers with a computed input.
+    Exactness: a weight that floats round to the wrong side of a tie moves by one level; bit-exact with
               ``semantics=float``.
     """
 
-    semantics: Semantics = option("exact", "whether the exact quotient decides, or what floats make of it")
+    semantics: Semantics = option("exact", "whether the exact or the float quotient decides")
 
     def __post_init__(self) -> None:
-        """Promise equality of what floats compute, if that is what decides."""
+        """Claim equality if floats decide."""
         promise_of_semantics(self, self.semantics)
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at all quantizers of constants."""
+        """Settle all quantizers of constants."""
         for node in tuple(model.graph):
             x = node.inputs[0] if node.inputs else None
             if x is None or editor.stopped or constant(x) is None:
@@ -58,7 +58,7 @@ class SettleQuantizedConstants(EditorPass):
 
 
 def _settled(node: ir.Node, semantics: Semantics) -> np.ndarray | str | None:
-    """Return other numbers to quantize, nothing if those that there are will do, or why that is not known."""
+    """Return the settled constant, None if no element is ambiguous, or the reason why the levels are not known."""
     if not isinstance(definition_of(node), Quantizer) or len(node.inputs) < 3:
         return None
     x, scale, zero = (constant(value) for value in node.inputs[:3])
@@ -73,7 +73,7 @@ def _settled(node: ir.Node, semantics: Semantics) -> np.ndarray | str | None:
     folded = folded_quantizer(node) if len(places) else None
     if folded is None or folded.shape != x.shape:
         return None
-    meant = _meant(node, places, folded.dtype)
+    meant = _exact_levels(node, places, folded.dtype)
     if isinstance(meant, str):
         return meant
     steps = np.abs(np.broadcast_to(scale, x.shape)[near]) / 2
@@ -94,10 +94,10 @@ def _rounds_to_nearest(node: ir.Node) -> bool:
     )
 
 
-def _meant(node: ir.Node, places: np.ndarray, dtype: np.dtype[np.floating]) -> np.ndarray | str:
-    """Return what the quotients at some places are rounded to.
+def _exact_levels(node: ir.Node, places: np.ndarray, dtype: np.dtype[np.floating]) -> np.ndarray | str:
+    """Return the exact rounding results of the quotients at some indices.
 
-    Doubles tell where a quotient of floats lies: one that is no multiple of a half is further from it than ``2**-26``.
+    Doubles suffice for floats: a quotient that is not a multiple of 1/2 is further from one than ``2**-26``.
     """
     definition, arrays = definition_of(node), [constant(value) for value in node.inputs]
     assert isinstance(definition, Quantizer)
@@ -108,12 +108,12 @@ def _meant(node: ir.Node, places: np.ndarray, dtype: np.dtype[np.floating]) -> n
         taken = [np.broadcast_to(array, shape)[index].astype(np.float64) for array in given]
         return np.asarray(definition.compute(taken, definition.checked(node)))
     if len(places) > _MOST:
-        return "its parameters are no floats of 32 bits with integer zero points"
+        return "its parameters are not float32 with integer zero points"
     found: list[float] = []
     for place in places:
         arithmetic = ExactArithmetic(tuple(int(at) for at in place))
         try:
-            found.append(float(apply(arithmetic, node, Operands(arithmetic, node, {})).item()))
+            found.append(float(apply(arithmetic, node, {}).item()))
         except (UnknownOperatorError, ArithmeticError) as error:
             return str(error)
     return np.array(found).astype(dtype)

@@ -1,4 +1,4 @@
-"""Streamline a quantized network: the one-word pipeline."""
+"""The pipeline that streamlines a quantized network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANONICAL = (
     "together(eliminate)",
     "eliminate-common-subexpression",
 )
-"""What brings a quantized network, whoever wrote it, to one form: float operators between quantizers."""
+"""Canonicalizes quantized networks of any origin: float operators between quantizers."""
 
 
 @passes.verify.tolerance
@@ -29,14 +29,14 @@ CANONICAL = (
 class Streamline(QuantizedPipeline):
     """Streamline a quantized network to integers: integer weights, integer thresholds, one scale and bias at the end.
 
-    Rewrites: quantizers lose their scales (``extract-quant-scale-zeropoint``), scales and biases come together behind
-              integer operators (``aggregate-scales``), and what lies between an accumulator and the next quantizer
-              becomes thresholds (``infer-thresholds``); data types are annotated, and ``check-streamlined`` says
-              what part of the network is in integers and what stands in the way.
-    Refuses:  what its members refuse. Parameters that are inputs with a default become constants.
-    Exactness: tolerance: levels are those that the network means in exact arithmetic, also where floats round to the
-              other side of a tie; notes say where floats still round before a quantizer. With ``semantics=float``
-              thresholds are those of the float computation, whose scales are merged.
+    Rewrites: quantizers lose their scales (``extract-quant-scale-zeropoint``), scales and biases are aggregated after
+              integer operators (``aggregate-scales``), and operators between an accumulator and the next quantizer
+              become thresholds (``infer-thresholds``); data types are annotated, and ``check-streamlined`` reports the
+              share of the network in integers and the nodes that prevent more.
+    Refuses:  the cases that its members refuse. Parameters that are inputs with a default become constants.
+    Exactness:tolerance: levels are those of exact arithmetic, even if floats round to the other side of a tie; notes
+              name floats that still round before a quantizer. With ``semantics=float`` thresholds are those of the
+              float computation with merged scales.
     """
 
     passes = (

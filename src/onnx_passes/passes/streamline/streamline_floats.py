@@ -1,4 +1,4 @@
-"""Streamline what has no quantizers: the one-word pipeline."""
+"""The pipeline that streamlines a float network."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ROUNDING = frozenset({"Ceil", "Floor", "Round", "Sign", "QuantizeLinear", "Dequ
 class StreamlineFloats(ComposePass):
     """Sink data movement and constant factors of a float network towards its outputs, where they merge.
 
-    Rewrites: ``reorder, move-scale-down, eliminate, fold-constants``, as long as something changes: transpositions and
-              reshapes meet and cancel behind elementwise operators, factors come together behind products and joins.
-    Refuses:  models with quantizers, rounding, operators of other domains or annotated data types: their scales are
-              moved by ``aggregate-scales``, which knows what is an integer; what its members refuse.
-    Exactness: tolerance: sums and factors change places.
+    Rewrites: ``reorder, move-scale-down, eliminate, fold-constants``, until nothing changes: transpositions and
+              reshapes cancel after elementwise operators, factors merge after products and joins.
+    Refuses:  models with quantizers, rounding, operators of other domains or annotated data types, whose scales
+              ``aggregate-scales`` moves with knowledge of integers; the cases that its members refuse.
+    Exactness: tolerance: sums and factors are reordered.
     """
 
     passes = ("reorder", "move-scale-down", "together(eliminate)", "eliminate-common-subexpression", "fold-constants")

@@ -1,7 +1,7 @@
-"""Convolutions whose sums pass what float32 holds: of parts that it holds, added up in doubles.
+"""Convolutions with sums beyond float32: computed in exact parts, which are added in doubles.
 
-ONNX Runtime has no convolution of doubles. Weights are written as digits of a larger base, ``w = d0 + 16 * d1``, and
-where that is not enough inputs as well: what each part sums up is exact, and so is what doubles make of them.
+ONNX Runtime has no convolution of doubles. Weights are split into digits of a larger base, ``w = d0 + 16 * d1``, and if
+necessary inputs as well: each part is exact in float32, and so are the sums in doubles.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.analysis.sums import greatest_sum, size_of, summed_axes
-from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder
 
 _MOST_DIGITS = 8
 _CLIP_OF_INPUTS = 11
-_TOO_LARGE = Reason("its sums are more than floats hold, and so are those of its parts", FEWER_BITS)
+_TOO_LARGE = Reason("its sums exceed the integers that floats hold, even in parts", FEWER_BITS)
 
 
 class _Term(NamedTuple):
-    """A product of parts, and what it counts."""
+    """A part of a convolution, and its factor in the sum."""
 
     factor: int
     x: ir.Value
@@ -32,7 +32,7 @@ class _Term(NamedTuple):
 
 
 def convolution(make: FormBuilder, node: ir.Node, x: Form, w: Form) -> ir.Value | Reason:
-    """Make a convolution of integers, as it is or of parts, unless these would be too many."""
+    """Build a convolution of integers, in parts if necessary, or return the reason if these would be too many."""
     result, attributes = node.outputs[0], tuple(node.attributes.values())
     if not make.wide:
         return make.node(node.op_type, [x.integer, w.integer], result, attributes)
@@ -77,7 +77,7 @@ def _terms(make: FormBuilder, node: ir.Node, x: Form, w: Form) -> list[_Term] | 
 
 
 def _digits(weights: np.ndarray, amount: int) -> list[tuple[int, np.ndarray]]:
-    """Write integers as signed digits of one base, the lowest first, each with what it counts."""
+    """Split integers into signed digits of one base, the lowest first, each with its weight in the sum."""
     bits = int(np.abs(weights).max(initial=0)).bit_length() + 1
     base = 1 << -(-bits // amount)
     found: list[tuple[int, np.ndarray]] = []
@@ -90,13 +90,13 @@ def _digits(weights: np.ndarray, amount: int) -> list[tuple[int, np.ndarray]]:
 
 
 def _halves(make: FormBuilder, x: ir.Value, base: int) -> tuple[ir.Value, ir.Value]:
-    """Part integers into multiples of a base and the rest, which is not negative."""
+    """Split integers into multiples of a base and non-negative remainders."""
     one = np.ones((1,) * (rank(x) or 0))
     share, less = (make.constant(one * number, f"{x.name}_base", wide=False) for number in (1 / base, -base))
     quotient = make.node("Mul", [x, share], x, wide=False)
     upper = make.node("Floor", [quotient], x, wide=False)
     taken = make.node("Mul", [upper, less], x, wide=False)
     rest = make.node("Add", [x, taken], x, wide=False)
-    # Nothing is clipped: bounds tell those who follow what the rest of a division is.
+    # The Clip changes nothing, but gives range analysis the bounds of the remainder.
     ends = [make.constant(np.array(number), f"{x.name}_bound", wide=False) for number in (0, base - 1)]
     return upper, make.node("Clip", [rest, *ends], x, wide=False)

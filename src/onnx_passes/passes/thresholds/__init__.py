@@ -1,1 +1,1 @@
-"""Passes on thresholds: finding, fusing, sorting and spelling them out."""
+"""Passes on thresholds: infer, fuse, sort, convert and lower them."""

@@ -1,4 +1,4 @@
-"""Passes that rewrite the thresholds of a node from the range of what it counts."""
+"""Base of passes that rewrite the thresholds of a node from the range of its input."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from onnx_passes.rewrite.passes import EditorPass
 
 @dataclass(frozen=True)
 class Rows:
-    """Other thresholds for the same result, and the bias that goes with them."""
+    """Replacement of thresholds with the same result, and its bias."""
 
     thresholds: np.ndarray
     bias: float
 
 
 class ByRange(EditorPass):
-    """Looks at all thresholds of a graph; a subclass says what may stand for those of one node."""
+    """Visits all thresholds of a graph; subclasses return the replacement for one node."""
 
     needs = ("shape-inference",)
     preserves = ("shape-inference",)
@@ -36,10 +36,10 @@ class ByRange(EditorPass):
 
     @abstractmethod
     def rows(self, found: Thresholds, known: Range | None) -> Rows | str:
-        """Return other thresholds, or why there are none."""
+        """Return equivalent thresholds, or the reason why there are none."""
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Replace the thresholds of all nodes for which there are others."""
+        """Replace the thresholds of all nodes with a replacement."""
         nodes = [node for node in model.graph if is_thresholds(node)]
         ranges = ranges_of(model) if nodes else {}
         for node in nodes:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.arithmetic import UnknownOperatorError
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
+from onnx_passes.fragment.running import SideBySide
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
-from onnx_passes.passes.thresholds.evaluator import Evaluator
+from onnx_passes.numbers.arithmetic import (
+    Arithmetic,
+    ExactArithmetic,
+    IntervalArithmetic,
+    Intervals,
+    UnknownOperatorError,
+)
+from onnx_passes.numbers.surds import exactly
 from onnx_passes.passes.thresholds.levels import NOT_A_NUMBER, Levels, edges_of
 from onnx_passes.passes.thresholds.lines import Lines
 from onnx_passes.passes.thresholds.nodes import holds_integers, integers, is_thresholds
-from onnx_passes.passes.thresholds.real_evaluator import RealEvaluator
 from onnx_passes.passes.thresholds.search import (
     Domain,
     Floats,
@@ -35,6 +42,62 @@ from onnx_passes.passes.thresholds.tail import Tail, find_tails
 from onnx_passes.passes.thresholds.writing import Counting, LevelSteps, is_exact, write
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.verify.run.execute import Executor
+
+
+class FloatEvaluator:
+    """Runs a tail in ONNX Runtime on chosen points of each channel: its results are what the model computes."""
+
+    def __init__(self, tail: Tail, model: ir.Model, executor: Executor) -> None:
+        self._channels = tail
+        self._tail = SideBySide((tail,), model, executor, shapes=max(tail.rank, 1))
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Evaluate points of shape ``[channels, n]``; returns results of the same shape."""
+        if not self._channels.rank:
+            return self._run(points.reshape(-1)).reshape(points.shape)
+        if self._channels.free is None:
+            columns = [self._run(column.reshape(self._channels.layout)).reshape(-1) for column in points.T]
+            return np.stack(columns, axis=1)
+        return self._channels.unlaid(self._run(self._channels.laid(points)))
+
+    def _run(self, points: np.ndarray) -> np.ndarray:
+        return self._tail([np.ascontiguousarray(points, np.float32)])[0][0]
+
+
+class RealEvaluator:
+    """Tells on which level of a tail points of a channel are: by intervals of doubles, and exactly where these doubt.
+
+    Raises UnknownOperatorError where an operator is not known, ArithmeticError where a number has no bounds.
+    """
+
+    def __init__(self, tail: Tail, levels: Levels) -> None:
+        self._tail = tail
+        self._levels = levels
+        self._layout = tail.layout
+        self(np.zeros((tail.channels, 1), np.float32))
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Return the levels of points of shape ``[channels, n]``, by number."""
+        wide = points.astype(np.float64).reshape(*self._layout, -1)
+        with np.errstate(all="ignore"):
+            found = self._run(IntervalArithmetic(), Intervals(wide, wide))
+            ends = [np.rint((end - self._levels.bias) / self._levels.scale) for end in (found.low, found.high)]
+        low, high = (np.broadcast_to(end, wide.shape).reshape(points.shape) for end in ends)
+        doubts = ~(low == high)
+        places = np.where(doubts, 0, low).astype(np.int64)
+        for channel in np.flatnonzero(doubts.any(axis=1)):
+            places[channel, doubts[channel]] = self._exact(int(channel), points[channel, doubts[channel]])
+        return places
+
+    def _exact(self, channel: int, points: np.ndarray) -> list[int]:
+        arithmetic = ExactArithmetic(tuple(int(at) for at in np.unravel_index(channel, self._layout or (1,))))
+        results = self._run(arithmetic, exactly(points))
+        bias, scale = Fraction(float(self._levels.bias)), Fraction(float(self._levels.scale))
+        return [round((number - bias) / scale) for number in np.broadcast_to(results, points.shape)]
+
+    def _run(self, arithmetic: Arithmetic[Any], points: Any) -> Any:
+        return self._tail.evaluate(arithmetic, {self._tail.base: points})[self._tail.result]
+
 
 _RULE = "thresholds of a tail"
 _MOST_POINTS = 2**24
@@ -200,7 +263,7 @@ class _Conversion:
                 return self._steps(tail, domain, levels, RealEvaluator(tail, levels), tail.is_nearly_monotone)
             except (UnknownOperatorError, ArithmeticError) as error:
                 self._doubt = str(error)
-        evaluate = Evaluator(tail, dict(self._model.opset_imports), self._executor)
+        evaluate = FloatEvaluator(tail, self._model, self._executor)
         return self._steps(tail, domain, levels, lambda points: levels.places(evaluate(points)), tail.is_monotone)
 
     def _steps(

@@ -1,4 +1,4 @@
-"""Turn thresholds back into quantizers."""
+"""Convert thresholds to quantizers."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _DOMAIN = COUNTING_DOMAINS[0]
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class ConvertThresholdsToQuant(EditorPass):
-    """Convert evenly spaced thresholds of integers, and single thresholds of anything, to quantizers.
+    """Convert evenly spaced thresholds of integers, and single thresholds of any input, to quantizers.
 
-    Rewrites: ``MultiThreshold(q, [[3, 5, 7]])`` → ``Quant((q - 1) / 2, 1, 0, 2)`` that rounds downwards;
+    Rewrites: ``MultiThreshold(q, [[3, 5, 7]])`` → ``Quant((q - 1) / 2, 1, 0, 2)`` with rounding mode FLOOR;
               ``MultiThreshold(x, [[t]])`` with levels -1 and 1 → ``BipolarQuant(x - t, 1)``.
-    Refuses:  inputs that are not known to be integers, thresholds that are no integers or not evenly spaced (run
-              round-thresholds first), and levels that are not all those of a data type.
-    Exactness: equal on every finite input, but for the sign of zeros.
+    Refuses:  inputs that are not known to be integers, thresholds that are not integers or not evenly spaced (run
+              round-thresholds first), and levels that are not all values of a data type.
+    Exactness: equal on every finite input, except for the sign of zeros.
     """
 
     needs = ("shape-inference",)
     fast_math = ("nnan", "ninf", "nsz")
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Convert the nodes of the graph that can be converted."""
+        """Convert the nodes of the graph for which there is a quantizer."""
         nodes = [node for node in model.graph if is_thresholds(node)]
         ranges = ranges_of(model) if nodes else {}
         for node in nodes:
@@ -70,14 +70,14 @@ def _quantizer(op: Builder, found: Thresholds, known: Range | None) -> ir.Value 
         return op.BipolarQuant(_moved(op, found, rows[:, 0]), np.float32(1), _domain=_DOMAIN)
     levels = _levels(found)
     if levels is None:
-        return "its levels are not all those of a data type"
+        return "its levels are not all values of a data type"
     bits, signed, narrow = levels
     if not holds_integers(known):
         return "its input is not known to be integer"
     steps = np.diff(rows, axis=1)
     step = steps[:, :1] if steps.shape[1] else np.ones((len(rows), 1))
     if (rows != np.rint(rows)).any() or (step <= 0).any() or (steps != step).any():
-        return "its thresholds are no evenly spaced integers"
+        return "its thresholds are not evenly spaced integers"
     spacing = step[:, 0]
     moved = _moved(op, found, rows[:, 0] - spacing * (1 + found.bias))
     if (spacing != 1).any():
@@ -95,7 +95,7 @@ def _shaped(found: Thresholds, numbers: np.ndarray) -> np.ndarray:
 
 
 def _levels(found: Thresholds) -> tuple[int, bool, bool] | None:
-    """Return bit width, sign and narrowness of the data type whose values the levels are."""
+    """Return bit width, signedness and narrowness of the data type whose values are the levels, if any."""
     amount = found.rows.shape[1]
     bits = (amount + 1).bit_length() - (amount + 1 == 1 << ((amount + 1).bit_length() - 1))
     narrow = amount == 2**bits - 2
@@ -103,5 +103,5 @@ def _levels(found: Thresholds) -> tuple[int, bool, bool] | None:
         return None
     if found.bias == 0:
         return bits, False, narrow
-    # One bit with a sign is another quantizer.
+    # A single signed bit is a bipolar quantizer.
     return (bits, True, narrow) if bits > 1 and found.bias == -(2 ** (bits - 1)) + narrow else None

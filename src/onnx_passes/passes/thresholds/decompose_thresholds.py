@@ -1,4 +1,4 @@
-"""Write thresholds with weights as sums of thresholds that count."""
+"""Decompose weighted thresholds into sums of unweighted ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.datatypes.smallest import smallest_for_values
+from onnx_passes.datatypes.ranges import smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.tensor_types import set_datatype
@@ -30,14 +30,13 @@ _MOST_STEPS = 2**16
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class DecomposeThresholds(Transformation, RewriteRulePass):
-    """Decompose weighted thresholds, as QONNX has none: those of steps up minus those of steps down.
+    """Decompose weighted thresholds, which QONNX lacks: those of steps up minus those of steps down.
 
     Rewrites: ``onnx_passes.MultiThreshold(x, [1, 2, 3], [1, 2, -1])`` →
               ``MultiThreshold(x, [[1, 2, 2]]) - MultiThreshold(x, [[3]])``; channels with fewer steps than others get
               thresholds at infinity.
-    Refuses:  thresholds that differ along several axes, or one that QONNX has no layout for (separate-thresholds is for
-              them); weights that are not multiples of the smallest, or so large that they would make too many
-              thresholds.
+    Refuses:  thresholds that vary along several axes, or along one without a layout in QONNX (see separate-thresholds);
+              weights that are not multiples of the smallest, or would give too many thresholds.
     Exactness: bit-exact for all but infinite inputs.
     """
 
@@ -46,16 +45,16 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
     fast_math = ("ninf", "nsz")
 
     def pattern(self, op: Op, x: Var, t: Var) -> Var:
-        """Match thresholds of the general form."""
+        """Match thresholds with weights."""
         return op.MultiThreshold(x, t, _domain=OUR_DOMAIN, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, op: Match, x: ir.Value, y: ir.Value) -> Refusal | bool:
-        """Refuse what QONNX could not say."""
+        """Refuse thresholds that QONNX cannot express."""
         parts = _parts(y)
         return no(parts, at=y) if isinstance(parts, str) else yes
 
     def rewrite(self, op: Builder, x: ir.Value, y: ir.Value) -> ir.Value:
-        """Count steps up and steps down."""
+        """Build the thresholds of steps up, minus those of steps down."""
         parts = _parts(y)
         assert isinstance(parts, _Parts)
 
@@ -84,7 +83,7 @@ class DecomposeThresholds(Transformation, RewriteRulePass):
 
 @dataclass(frozen=True)
 class _Parts:
-    """Rows of the steps up and of those down, each so many units high."""
+    """Thresholds of steps up and of steps down, each of one unit height."""
 
     up: np.ndarray | None
     down: np.ndarray | None
@@ -93,7 +92,7 @@ class _Parts:
     layout: str
 
     def results(self, points: np.ndarray) -> np.ndarray:
-        """Compute what the nodes do, for points of each row."""
+        """Compute the result of the built nodes for points of each row."""
         up, down = (_count(rows, points) for rows in (self.up, self.down))
         risen = np.float32(self.unit) * up + np.float32(self.bias)
         return risen if self.down is None else risen - np.float32(self.unit) * down
@@ -107,9 +106,9 @@ def _parts(y: ir.Value) -> _Parts | str:
         return found
     layout = layout_of_channels(rank(found.x) or 0, found.axes)
     if layout is None:
-        return "its thresholds differ along an axis, or several, that QONNX has no name for"
+        return "its thresholds vary along several axes, or one without a layout in QONNX"
     if any(dimension(found.x, axis) != size for axis, size in found.axes.items()):
-        return "its thresholds may give the result another shape"
+        return "its thresholds may change the shape of the result"
     weights = np.ones(found.rows.shape, np.float32) if found.weights is None else found.weights
     heights = np.abs(weights[weights != 0])
     if heights.size == 0 or not np.isfinite(heights).all():
@@ -123,12 +122,12 @@ def _parts(y: ir.Value) -> _Parts | str:
     up, down = (_repeated(found.rows, np.maximum(sign * steps, 0).astype(int)) for sign in (1, -1))
     parts = _Parts(up, down, float(unit), found.bias, layout)
     if not found.is_in_integers and not np.array_equal(parts.results(found.rows), _sums(found, weights)):
-        return "its weights add up to other floats than their multiples"
+        return "its weights accumulate to other floats than their multiples"
     return parts
 
 
 def _repeated(rows: np.ndarray, times: np.ndarray) -> np.ndarray | None:
-    """Write each threshold so many times, in order; where others have more there is infinity."""
+    """Repeat each threshold by its number of steps, in order, padded with infinity."""
     times = np.where(np.isnan(rows), 0, times)
     width = int(times.sum(axis=1).max())
     if width == 0:
@@ -147,7 +146,7 @@ def _count(rows: np.ndarray | None, points: np.ndarray) -> np.ndarray:
 
 
 def _sums(found: Thresholds, weights: np.ndarray) -> np.ndarray:
-    """Compute the node itself at its own thresholds, adding in the order that is given."""
+    """Compute the result of the node at its own thresholds, added in the given order."""
     total = np.zeros(found.rows.shape, np.float32)
     for n in range(found.rows.shape[1]):
         total = total + np.where(found.rows >= found.rows[:, n : n + 1], weights[:, n : n + 1], np.float32(0))

@@ -1,4 +1,4 @@
-"""Models with thresholds, for the fuzzer to begin with: it would not find constants that fit together."""
+"""Models with thresholds for the fuzzer, which would not find consistent constants by itself."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def examples(
     counting: Sequence[str] = _COUNTING,
     weighted: Sequence[str] = _WEIGHTED,
 ) -> Mapping[str, Any]:
-    """Make hints of thresholds that count, in every domain, of those with weights, and of what comes behind them."""
+    """Return fuzzer hints with unweighted thresholds in every domain, weighted ones, and the nodes after them."""
     nodes = [(domain, node) for domain in COUNTING_DOMAINS for node in counting]
     nodes += [(OUR_DOMAIN, node) for node in weighted]
     return {"models": [_model(domain, f"{node} {after}") for domain, node in nodes for after in behind]}
@@ -54,7 +54,7 @@ def _model(domain: str, body: str) -> str:
 
 
 def several_axes() -> Mapping[str, Any]:
-    """Make hints of thresholds that differ along several axes, for floats and for integers."""
+    """Return fuzzer hints with thresholds that vary along several axes, for floats and for integers."""
     constants = "float[3, 2, 2] t = {0, 1, 2, 3, -1, 0, 5, 6, 1, 2, 0, 1}, float z = {0}, float b = {4}, float s = {1}"
     general = COUNTING_DOMAINS[0]
     quantized = f"q = {general}.Quant <signed: int = 1, narrow: int = 0> (x, s, z, b) "

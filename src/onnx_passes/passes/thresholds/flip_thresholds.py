@@ -1,4 +1,4 @@
-"""Let thresholds that step down step up."""
+"""Negate channels so that decreasing thresholds become increasing."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _RULE = "thresholds that step up"
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class FlipThresholds(EditorPass):
-    """Negate channels whose thresholds only step down, so that they step up: counting thresholds is all QONNX can.
+    """Negate channels with decreasing thresholds, as QONNX only counts thresholds.
 
     Rewrites: ``onnx_passes.MultiThreshold(MatMul(x, w), [[1, 4], [2, 3]], [[1, 1], [-1, -1]])`` →
               ``onnx_passes.MultiThreshold(MatMul(x, w * [1, -1]), [[1, 4], [-2, -1]], [[1, 1], [1, 1]])``, with the
-              level at which each channel starts as a step before all others.
-    Refuses:  channels that step up and down; what is no product of integers with constant weights, or is used by
-              others, too.
+              initial level of each channel as an additional first step.
+    Refuses:  channels that increase and decrease; inputs that are not a product of integers with constant weights, or
+              have other consumers.
     Exactness: bit-exact.
     """
 
     needs = ("shape-inference",)
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Look at all thresholds that have weights."""
+        """Rewrite all weighted thresholds."""
         ranges: Mapping[ir.Value, Range] | None = None
         for node in tuple(model.graph):
             if not is_thresholds(node) or node.domain != OUR_DOMAIN or editor.stopped:
@@ -53,7 +53,7 @@ def _flip(editor: Editor, node: ir.Node, ranges: Mapping[ir.Value, Range]) -> No
     if isinstance(found, str):
         editor.refuse(_RULE, found, node)
         return
-    tail = Tail(found.x, (node,), found.axes)
+    tail = Tail((node,), (node.outputs[0],), (found.x,), found.axes)
     within = integers(ranges.get(found.x), found.places)
     steps = within if isinstance(within, str) else _steps(found, *within)
     if isinstance(steps, str) or isinstance(within, str):
@@ -61,7 +61,7 @@ def _flip(editor: Editor, node: ir.Node, ranges: Mapping[ir.Value, Range]) -> No
         return
     base = found.x.producer()
     if not may_flip(tail) or base is None:
-        editor.refuse(_RULE, "what it takes is no product with constant weights, or is used by others, too", node)
+        editor.refuse(_RULE, "its input is not a product with constant weights, or has other consumers", node)
         return
     with editor.rewrite(_RULE, node, matched=[base, node]) as r:
         turned = Counting(steps.rows, Integers(*within).mirrored(steps.falling), steps.falling)
@@ -71,7 +71,7 @@ def _flip(editor: Editor, node: ir.Node, ranges: Mapping[ir.Value, Range]) -> No
 
 @dataclass(frozen=True)
 class _Steps:
-    """Thresholds and heights of steps that go up, where those channels come in negated that are falling."""
+    """Thresholds and heights of increasing steps, for an input with the ``falling`` channels negated."""
 
     rows: np.ndarray
     weights: np.ndarray
@@ -80,19 +80,19 @@ class _Steps:
 
 
 def _steps(found: Thresholds, low: np.ndarray, high: np.ndarray) -> _Steps | str:
-    """Turn steps down around; returns why not."""
+    """Return increasing steps, or the reason why that is impossible."""
     if found.is_growing or found.weights is None:
-        return "no step goes down"
+        return "no step decreases"
     if not found.is_in_integers:
-        return "its levels are no integers"
+        return "its levels are not integers"
     rows = np.ceil(np.where(np.isnan(found.rows), np.inf, found.rows)).astype(np.float64)
     weights = np.where(rows > high[:, None], 0, found.weights).astype(np.float64)
     start = np.where(rows <= low[:, None], weights, 0).sum(axis=1)
     weights = np.where(rows <= low[:, None], 0, weights)
     falling: np.ndarray = np.logical_and(weights.max(axis=1) <= 0, weights.min(axis=1) < 0)
     if not falling.any() or (weights[~falling] < 0).any():
-        return "it steps up and down in the same channel"
-    # An integer reaches a threshold unless its opposite reaches the one that follows the opposite threshold.
+        return "a channel increases and decreases"
+    # q >= t holds unless -q >= 1 - t, for integers.
     rows = np.where(weights == 0, np.inf, np.where(falling[:, None], 1 - rows, rows))
     start += np.where(falling, weights.sum(axis=1), 0)
     first = np.full((len(rows), 1), -np.inf)

@@ -1,4 +1,4 @@
-"""Let thresholds stand for the elementwise computation around them."""
+"""Fuse elementwise operators around thresholds into these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import option
-from onnx_passes.datatypes.smallest import integer_ends, smallest_for_values
+from onnx_passes.datatypes.ranges import integer_ends, smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
@@ -37,13 +37,13 @@ _COMPUTE: dict[str, Callable[[Any, Any], Any]] = {
 @passes.verify.tolerance
 @passes.register(tags=("thresholds", "quantized"))
 class FuseThresholds(Transformation, RewriteRuleSetPass):
-    """Fuse elementwise operators before thresholds into them, and constants behind them into their levels.
+    """Fuse elementwise operators before thresholds into them, and constants after them into their levels.
 
     Rewrites: ``MultiThreshold(Relu(q * s + b), T)`` → ``MultiThreshold(q, T')``, searched as infer-thresholds does;
               ``MultiThreshold(q, T) + c`` → ``MultiThreshold(q, T, out_bias=c)``, and ``* c`` → ``out_scale=c``.
-    Refuses:  what infer-thresholds refuses; numbers behind thresholds that are different for channels, or not positive
-              factors, or with which levels would be rounded differently, or be no integers (unless ``scales`` is set).
-    Exactness: as that of infer-thresholds, with either ``semantics``; what is behind thresholds is equal.
+    Refuses:  the cases that infer-thresholds refuses; constants after thresholds that vary by channel, are not positive
+              factors, change the rounding of levels, or make levels non-integers (unless ``scales`` is set).
+    Exactness: as for infer-thresholds, with either ``semantics``; constants after thresholds are fused exactly.
     """
 
     needs = ("shape-inference",)
@@ -53,22 +53,22 @@ class FuseThresholds(Transformation, RewriteRuleSetPass):
     )
     fast_math = ("nnan", "nsz")
 
-    semantics: Semantics = option("exact", "whether a tail means real numbers, or what floats make of them")
-    scales: bool = option(False, "also take numbers into the levels with which these are no integers")
+    semantics: Semantics = option("exact", "whether thresholds are those of real numbers, or of the float computation")
+    scales: bool = option(False, "also fuse constants that make levels non-integers")
 
     def __post_init__(self) -> None:
-        """Promise equality of what floats compute, if that is what a tail means."""
+        """Claim equality if thresholds are those of the float computation."""
         promise_of_semantics(self, self.semantics)
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Search new thresholds first, then apply the rules for what is behind them."""
+        """Search new thresholds first, then apply the rules for constants after them."""
         with Editor(model, context) as editor:
             nodes = [node for node in model.graph if is_thresholds(node)]
             convert_all(model, editor, nodes, _beginning, self.semantics)
         return PassResult(model, super().run(model, context).modified or editor.applied > 0)
 
     def rules(self) -> Sequence[Rule]:
-        """Return a rule for each operator behind thresholds, in each domain."""
+        """Return a rule for each operator after thresholds, in each domain."""
         return [
             Rule(
                 _pattern(operator, domain),
@@ -97,16 +97,16 @@ def _check(operator: str, *, scales: bool) -> Callable[..., Refusal | bool]:
     def check(match: Match, x: ir.Value, c: ir.Value, m: ir.Value, y: ir.Value) -> Refusal | bool:
         number, found = constant(c), _read(m)
         if number is None or number.size != 1:
-            return no("what is behind the thresholds is no single constant", at=c)
+            return no("the other operand is not a single constant", at=c)
         if isinstance(found, str):
             return no(found, at=m)
         if number.ndim > (rank(x) or 0):
-            return no("the constant gives the result another rank", at=c)
+            return no("the constant changes the rank of the result", at=c)
         absorbed = _absorbed(found, operator, number)
         if absorbed is None:
-            return no("it is no positive factor, or the levels would be rounded differently", at=y)
+            return no("the factor is not positive, or the levels would be rounded differently", at=y)
         if not scales and integer_ends(level_values(*absorbed, found.rows.shape[1])) is None:
-            return no("the levels would be no integers", at=y)
+            return no("the levels would not be integers", at=y)
         return yes
 
     return check
@@ -137,7 +137,7 @@ def _read(m: ir.Value) -> Thresholds | str:
 
 
 def _absorbed(found: Thresholds, operator: str, number: np.ndarray) -> tuple[float, float] | None:
-    """Return scale and bias with which counting gives the very results of an operator on the levels."""
+    """Return the scale and bias that give the exact results of an operator on the levels; None if there are none."""
     c = np.float32(number.reshape(-1)[0])
     compute = _COMPUTE[operator]
     is_factor = operator in ("Mul", "Div")

@@ -1,4 +1,4 @@
-"""Find the thresholds of quantizers, and of all that is computed elementwise before them."""
+"""Infer the thresholds of quantizers and the elementwise operators before them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from onnx_passes.rewrite.passes import EditorPass
 class InferThresholds(EditorPass):
     """Fuse quantizers and the elementwise operators before them into thresholds.
 
-    Rewrites: ``Quant(Relu(q * s + b), 1, 0, bits)`` → ``MultiThreshold(q, T)``. The thresholds are where the function
-              of real numbers that a tail means passes the edges of levels, for the integers that q can be, or all
-              floats where q is no integer, or beyond those that floats hold; ties are decided without rounding, from
-              what merged scales stand for. With ``semantics=float`` they are searched on the computation itself, which
-              ONNX Runtime runs, so that both agree on every input, rounding included. Channels that fall are turned
-              around in the weights before them, or written as steps downwards. What gives every integer back as it is
-              goes.
+    Rewrites: ``Quant(Relu(q * s + b), 1, 0, bits)`` → ``MultiThreshold(q, T)``. Thresholds are the inputs at which the
+              exact real-valued chain crosses a decision boundary of the quantizer, among the integers in the range of
+              q, or among all floats if q is not an integer, or exceeds those that floats hold; ties are decided without
+              rounding, from the exact values of merged scales. With ``semantics=float`` they are searched on the float
+              computation, which ONNX Runtime runs, so that both agree on every input, rounding included. Decreasing
+              channels are negated in the weights before them, or become steps downwards. Chains that are the identity
+              on integers are removed.
     Refuses:  more than ``max-bits``, quantizers whose scale is not 1 (run extract-quant-scale-zeropoint first),
-              parameters that are computed, that differ along every axis, or for more than 16384 elements, functions of
-              floats that go up and down. A part of the tail is taken where the whole is refused. Parameters that differ
-              along several axes, such as a positional embedding, give thresholds that do, too: separate-thresholds
-              writes them as QONNX and FINN know them; with ``by-channel`` they stay before.
-    Exactness: the levels of exact arithmetic on every finite input: other than those of floats at ties alone. Notes say
-              where floats are rounded before a tail, or an operator has no meaning in real numbers here. With
-              ``semantics=float`` equal, but for the sign of zeros; of functions that are approximated, such as Sigmoid,
-              all integers are looked at, but of floats only a thousand or two around each threshold.
+              parameters that are computed, that vary along every axis, or have more than 16384 elements, non-monotone
+              functions of floats. If the whole chain is refused, its last part is converted. Parameters that vary along
+              several axes, such as a positional embedding, give such thresholds: separate-thresholds converts them to
+              the form of QONNX and FINN; with ``by-channel`` the operators stay.
+    Exactness:the levels of exact arithmetic on every finite input, which differ from those of floats at ties only.
+              Notes name floats that round before a chain, and operators without real-number semantics here. With
+              ``semantics=float`` equal, except for the sign of zeros; for approximated functions, such as Sigmoid, all
+              integers are checked, but floats only around each threshold, a thousand or two.
     """
 
     needs = ("shape-inference",)
@@ -42,16 +42,16 @@ class InferThresholds(EditorPass):
     fast_math = ("nnan", "nsz")
 
     max_bits: int = option(8, "widest quantizer to convert; n bits make 2**n - 1 thresholds")
-    only_signs: bool = option(False, "convert quantizers to -1 and 1 alone")
-    semantics: Semantics = option("exact", "whether a tail means real numbers, or what floats make of them")
-    by_channel: bool = option(False, "no thresholds that differ from element to element, as FINN has none")
+    only_signs: bool = option(False, "convert quantizers to -1 and 1 only")
+    semantics: Semantics = option("exact", "whether thresholds are those of real numbers, or of the float computation")
+    by_channel: bool = option(False, "no thresholds that vary by element, as FINN has none")
 
     def __post_init__(self) -> None:
-        """Promise equality of what floats compute, if that is what a tail means."""
+        """Claim equality if thresholds are those of the float computation."""
         promise_of_semantics(self, self.semantics)
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
-        """Convert quantizers in the order of the graph: each makes integers known to the next."""
+        """Convert quantizers in graph order, so that each adds known integers for the next."""
         quantizers = [node for node in model.graph if rounds_to_integers(node)]
         if self.only_signs:
             quantizers = [node for node in quantizers if _gives_signs(node)]

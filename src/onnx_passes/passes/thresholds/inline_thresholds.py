@@ -1,4 +1,4 @@
-"""Put standard operators in the place of thresholds."""
+"""Lower thresholds to standard operators."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from onnx_passes.rewrite.rule import Rule
 class InlineThresholds(Transformation, RewriteRuleSetPass):
     """Lower thresholds to comparisons in standard operators: one by one, or by bisection if there are many.
 
-    Rewrites: ``MultiThreshold(x, T)`` → ``Cast(x >= T[:, 0]) + Cast(x >= T[:, 1]) + …``; quantizers stay, unlike with
-              inline-qonnx.
-    Refuses:  thresholds whose number is not known, channels on an axis that is not known, and operators that the model
-              has a function for.
+    Rewrites: ``MultiThreshold(x, T)`` → ``Cast(x >= T[:, 0]) + Cast(x >= T[:, 1]) + …``; quantizers are kept, unlike
+              with inline-qonnx.
+    Refuses:  an unknown number of thresholds, channels on an unknown axis, and operators that the model overrides by a
+              function.
     Exactness: bit-exact.
     """
 
     needs = ("shape-inference",)
     fuzz_hints: ClassVar[Mapping[str, Any]] = examples()
     functions = True
-    converts = MappingProxyType({"MultiThreshold": "it is not defined with so many inputs"})
+    converts = MappingProxyType({"MultiThreshold": "it is not defined for this number of inputs"})
 
     def rules(self) -> Sequence[Rule]:
         """Return a rule for each domain."""

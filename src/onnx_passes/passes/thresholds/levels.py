@@ -1,4 +1,4 @@
-"""The levels that a quantizer without scale and zero point rounds to, or that counting of thresholds ends at."""
+"""The levels of quantizers without scale and zero point, and of thresholds."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes.smallest import smallest_for
+from onnx_passes.datatypes.ranges import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of
+from onnx_passes.numbers.rounding import Edge
 from onnx_passes.ops.quantizing import quantizer_of
-from onnx_passes.ops.rounding import Edge
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, is_thresholds, level_values
 from onnx_passes.passes.thresholds.tail import Tail
 
 NOT_A_NUMBER = -1
-"""The place of NaN among levels."""
+"""The index of NaN among levels."""
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The numbers ``scale * k + bias`` for ``k`` from 0 to ``steps``, and the name of their data type, if it is known.
+    """The levels ``scale * k + bias`` for ``k`` from 0 to ``steps``, and the name of their data type, if known.
 
-    ``domain`` is that of the node which counts them already.
+    ``domain`` is the domain of an existing MultiThreshold.
     """
 
     steps: int
@@ -36,21 +36,21 @@ class Levels:
 
     @cached_property
     def values(self) -> np.ndarray:
-        """Return all levels, as float32 computes them."""
+        """Return all levels, as computed in float32."""
         return level_values(self.scale, self.bias, self.steps)
 
     def places(self, results: np.ndarray) -> np.ndarray:
-        """Return which level each result is."""
+        """Return the index of the level of each result."""
         return np.where(np.isnan(results), NOT_A_NUMBER, np.searchsorted(self.values, results))
 
 
 def levels_of(node: ir.Node) -> Levels | str:
-    """Return the levels of a quantizer or of counted thresholds, or why they are not known."""
+    """Return the levels of a quantizer or of thresholds, or the reason why they are not known."""
     if is_thresholds(node):
         return _counted(node)
     quantizer = quantizer_of(node)
     if quantizer is None:
-        return f"{node.op_type} is no quantizer"
+        return f"{node.op_type} is not a quantizer"
     found = quantizer.levels(node)
     if isinstance(found, str):
         return found
@@ -59,14 +59,14 @@ def levels_of(node: ir.Node) -> Levels | str:
 
 
 class Edges(NamedTuple):
-    """Where the levels of a tail begin, from the second on, and the nodes of the tail before the one that rounds."""
+    """Decision boundaries of the levels of a chain, from the second on, and the nodes before its quantizer."""
 
     edges: tuple[Edge, ...]
     before: tuple[ir.Node, ...]
 
 
 def edges_of(tail: Tail, levels: Levels) -> Edges | None:
-    """Return where the levels begin that a tail ends with: a quantizer, or one that is clipped."""
+    """Return the decision boundaries of a chain that ends with a quantizer, or a clipped one; None for other chains."""
     for length in (1, 2):
         node = tail.nodes[-length] if length <= len(tail.nodes) else None
         quantizer = None if node is None else quantizer_of(node)
@@ -78,7 +78,7 @@ def edges_of(tail: Tail, levels: Levels) -> Edges | None:
 
 
 def clipped(node: ir.Node, levels: Levels) -> tuple[ir.Node, Levels]:
-    """Return the Clip that alone sees the result of a quantizer, and the levels between its bounds, if there is one."""
+    """Return the Clip that alone reads a quantizer, with the levels it keeps; else the given node and levels."""
     result = node.outputs[0]
     users = list(result.consumers())
     if len(users) != 1 or result.is_graph_output() or levels.scale != 1:
@@ -109,9 +109,9 @@ def _counted(node: ir.Node) -> Levels | str:
     datatype = node.attributes.get_string("out_dtype", None) or ("" if known is None else str(known))
     if found.weights is None:
         levels = Levels(amount, found.scale, found.bias, datatype, node.domain)
-        return levels if (np.diff(levels.values) > 0).all() else "its levels do not grow with the count"
+        return levels if (np.diff(levels.values) > 0).all() else "its levels do not increase with the count"
     if not found.is_in_integers:
-        return "its weights are no integers"
+        return "its weights are not integers"
     down = np.minimum(found.weights, 0).sum(axis=1).min(initial=0)
     up = np.maximum(found.weights, 0).sum(axis=1).max(initial=0)
     return Levels(int(up - down), 1.0, float(found.bias + down), datatype, node.domain)

@@ -4,13 +4,13 @@
 bounded by. A level that begins at ``e`` begins at ``(e - bias) / scale`` of x: the first integer, or float, from there
 on is the threshold. Quotients are computed in doubles; those that lie too near to an integer, or to a float, for the
 bounds of their error are computed again without rounding, from what constants stand for
-(``analysis/exact/constants.py``).
+(``ops/semantics/exact_values.py``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, NamedTuple
@@ -18,12 +18,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.arrays import next_float
-from onnx_passes.analysis.exact.constants import meaning
-from onnx_passes.analysis.exact.reals import Reals
-from onnx_passes.analysis.exact.surd import Number
-from onnx_passes.graph.constants import is_constant
-from onnx_passes.ops.rounding import Edge
+from onnx_passes.numbers.arithmetic import Arithmetic, UnknownOperatorError
+from onnx_passes.numbers.reals import Reals
+from onnx_passes.numbers.rounding import Edge
+from onnx_passes.numbers.surds import Number, next_float
+from onnx_passes.ops.semantics.exact import apply
 from onnx_passes.passes.thresholds.search import Domain, Floats
 from onnx_passes.passes.thresholds.tail import Tail
 
@@ -31,10 +30,13 @@ _FAR = 2**60
 _UNIT = 2.0**-51
 
 
+Change = Literal["times", "plus", "at_least", "at_most"]
+
+
 class Step(NamedTuple):
     """What a tail does next, with a number for each channel."""
 
-    change: Literal["times", "plus", "at_least", "at_most"]
+    change: Change
     numbers: Reals
 
 
@@ -49,16 +51,17 @@ class Lines:
 
     @staticmethod
     def of(tail: Tail, nodes: Sequence[ir.Node]) -> Lines | None:
-        """Read the first nodes of a tail; nothing if they are anything else than lines between bounds."""
-        value, steps = tail.base, list[Step]()
-        for node in nodes:
-            rule = _RULES.get(node.op_type) if node.domain == "" else None
-            found = None if rule is None else rule(_Reader(node, value, len(tail.layout)))
-            if found is None:
-                return None
-            value = node.outputs[0]
-            steps += found
-        return Lines(steps, tail.layout)
+        """Read the first nodes of a tail; None if they compute anything else than lines between bounds."""
+        arithmetic, computed = _LineSteps(len(tail.layout)), {tail.base: _Steps(None)}
+        last = tail.base
+        try:
+            for node in nodes:
+                last = node.outputs[0]
+                computed[last] = apply(arithmetic, node, computed)
+        except (UnknownOperatorError, ArithmeticError):
+            return None
+        found = computed[last]
+        return Lines(found.steps, tail.layout) if found.constant is None else None
 
     def falling(self, domain: Domain, edges: Sequence[Edge]) -> np.ndarray:
         """Tell which channels fall somewhere in a domain."""
@@ -261,112 +264,74 @@ def _first_float(at: Number | float, closed: bool) -> int:
 
 
 @dataclass(frozen=True)
-class _Reader:
-    """A node, the value of the tail that it reads, and the rank of the tensor."""
+class _Steps:
+    """A constant of each channel, or what a tail does to its base one step after the other."""
 
-    node: ir.Node
-    value: ir.Value
-    rank: int
+    constant: Reals | None
+    steps: tuple[Step, ...] = ()
 
-    def place(self) -> int | None:
-        """Return which input the value is, if all others are constant."""
-        inputs = self.node.inputs
-        places = [place for place, value in enumerate(inputs) if value is not None and not is_constant(value)]
-        return places[0] if len(places) == 1 and inputs[places[0]] is self.value else None
+    def then(self, change: Change, other: _Steps) -> _Steps:
+        """Return the steps, and one more with a constant."""
+        if other.constant is None:
+            raise UnknownOperatorError("two values that are computed make no line")
+        return _Steps(None, (*self.steps, Step(change, other.constant)))
 
-    def numbers(self, index: int) -> Reals | None:
-        """Return what a constant stands for."""
-        found = meaning(self.node.inputs[index]) if index < len(self.node.inputs) else None
-        return None if found is None else found.spread(self.rank)
+    def _commuting(self, change: Change, other: _Steps) -> _Steps:
+        return self.then(change, other) if self.constant is None else other.then(change, self)
 
-    def other(self) -> Reals | None:
-        """Return what the other one of two inputs stands for."""
-        place = self.place()
-        return None if place is None else self.numbers(1 - place)
+    def __add__(self, other: _Steps) -> _Steps:
+        return self._commuting("plus", other)
 
+    def __mul__(self, other: _Steps) -> _Steps:
+        return self._commuting("times", other)
 
-_Rule = Callable[[_Reader], "list[Step] | None"]
+    def __neg__(self) -> _Steps:
+        if self.constant is not None:
+            return _Steps(-self.constant)
+        return self.then("times", _Steps(Reals.of(-1.0)))
 
+    def __sub__(self, other: _Steps) -> _Steps:
+        return self + -other
 
-def _step(change: Literal["times", "plus"]) -> _Rule:
-    def rule(reader: _Reader) -> list[Step] | None:
-        number = reader.other()
-        return None if number is None else [Step(change, number)]
+    def __truediv__(self, other: _Steps) -> _Steps:
+        if other.constant is None or not other.constant.near.all():
+            raise UnknownOperatorError("a quotient by a value that is computed, or zero, is no line")
+        return self * _Steps(Reals.ones(other.constant.ndim) / other.constant)
 
-    return rule
-
-
-def _sub(reader: _Reader) -> list[Step] | None:
-    number = reader.other()
-    if number is None:
-        return None
-    return [Step("plus", -number)] if reader.place() == 0 else [*_neg(reader), Step("plus", number)]
+    def __abs__(self) -> _Steps:
+        raise UnknownOperatorError("an absolute value is no line")
 
 
-def _neg(reader: _Reader) -> list[Step]:
-    return [Step("times", -Reals.ones(reader.rank))]
+class _LineSteps(Arithmetic[_Steps]):
+    """Records the steps of straight lines between bounds; everything else is refused."""
 
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
 
-def _div(reader: _Reader) -> list[Step] | None:
-    number = reader.other() if reader.place() == 0 else None
-    if number is None or not number.near.all():
-        return None
-    return [Step("times", Reals.ones(reader.rank) / number)]
+    def of(self, numbers: Reals) -> _Steps:
+        """Return a constant."""
+        return _Steps(numbers.spread(self._rank))
 
+    def number(self, number: Number) -> _Steps:
+        """Return a constant."""
+        return self.of(Reals.each([number]).reshape() if number else Reals.zeros(self._rank))
 
-def _relu(reader: _Reader) -> list[Step]:
-    return [Step("at_least", Reals.zeros(reader.rank))]
+    def greater(self, a: _Steps, b: _Steps) -> _Steps:
+        """Bound a line from below."""
+        return a.then("at_least", b) if a.constant is None else b.then("at_least", a)
 
+    def lesser(self, a: _Steps, b: _Steps) -> _Steps:
+        """Bound a line from above."""
+        return a.then("at_most", b) if a.constant is None else b.then("at_most", a)
 
-def _clip(reader: _Reader) -> list[Step] | None:
-    if reader.place() != 0 or reader.node.attributes:
-        return None
-    found: list[Step] = []
-    changes: list[tuple[int, Literal["at_least", "at_most"]]] = [(1, "at_least"), (2, "at_most")]
-    for index, change in changes:
-        if index < len(reader.node.inputs) and reader.node.inputs[index] is not None:
-            number = reader.numbers(index)
-            if number is None:
-                return None
-            found.append(Step(change, number))
-    return found
+    def growing(self, name: str, x: _Steps) -> _Steps:
+        """Refuse curves."""
+        raise UnknownOperatorError(f"{name} is no line")
 
+    def rounded(self, mode: str, x: _Steps) -> _Steps:
+        """Refuse steps."""
+        raise UnknownOperatorError("rounding is no line")
 
-def _extreme(change: Literal["at_least", "at_most"]) -> _Rule:
-    def rule(reader: _Reader) -> list[Step] | None:
-        place = reader.place()
-        numbers = [reader.numbers(index) for index in range(len(reader.node.inputs)) if index != place]
-        found = [Step(change, number) for number in numbers if number is not None]
-        return found if place is not None and len(found) == len(numbers) else None
-
-    return rule
-
-
-def _batch_normalization(reader: _Reader) -> list[Step] | None:
-    node = reader.node
-    given = [meaning(value) for value in node.inputs[1:5]]
-    gamma, beta, mean, variance = given
-    if gamma is None or beta is None or mean is None or variance is None or reader.place() != 0:
-        return None
-    spreads = variance + Reals.of(np.float32(node.attributes.get_float("epsilon", 1e-5)))
-    if not (spreads.signs() > 0).all():
-        return None
-    changes: list[tuple[Literal["times", "plus"], Reals]]
-    changes = [("plus", -mean), ("times", gamma / spreads.root()), ("plus", beta)]
-    channels = (1, -1, *(1,) * (reader.rank - 2))
-    return [Step(change, numbers.reshape(*channels)) for change, numbers in changes]
-
-
-_RULES: dict[str, _Rule] = {
-    "Add": _step("plus"),
-    "BatchNormalization": _batch_normalization,
-    "Clip": _clip,
-    "Div": _div,
-    "Identity": lambda reader: [],
-    "Max": _extreme("at_least"),
-    "Min": _extreme("at_most"),
-    "Mul": _step("times"),
-    "Neg": _neg,
-    "Relu": _relu,
-    "Sub": _sub,
-}
+    def reached(self, x: _Steps, thresholds: _Steps, weights: _Steps) -> _Steps:
+        """Refuse steps."""
+        raise UnknownOperatorError("thresholds are no line")

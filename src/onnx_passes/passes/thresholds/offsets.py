@@ -1,4 +1,4 @@
-"""Part thresholds of integers into those that many elements share, and what is added to each element before."""
+"""Split integer thresholds into common thresholds and an offset for each element."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_passes.datatypes.limits import EXACT_IN_FLOAT
+from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 
 _ROUNDS = 64
-"""Where there is a solution it is found in a few rounds; what takes longer is taken for one that does not exist."""
+"""Solutions are found in a few rounds; searches that take longer are given up."""
 
 
 @dataclass(frozen=True)
 class Offsets:
-    """What to add to x, and the thresholds then: both broadcast against x, thresholds with a last axis of their own."""
+    """The summand of x, and the remaining thresholds; both broadcast against x, thresholds with an extra last axis."""
 
     added: np.ndarray
     thresholds: np.ndarray
@@ -24,13 +24,13 @@ class Offsets:
 def find_offsets(
     rows: np.ndarray, places: tuple[int, ...], low: np.ndarray, high: np.ndarray, channels: Sequence[int]
 ) -> Offsets | None:
-    """Find integers to add so that all elements have the same thresholds, or all of a channel.
+    """Find integer offsets after which all elements, or all of a channel, have the same thresholds.
 
-    ``rows`` are the thresholds of each place, which integers from ``low`` to ``high`` come to; ``channels`` are the
-    axes that may keep thresholds of their own.
+    ``rows`` are the thresholds of each element, for integer inputs from ``low`` to ``high``; ``channels`` are the axes
+    that may keep separate thresholds.
     """
     wanted = np.clip(np.ceil(np.sort(rows, axis=1)), low[:, None], high[:, None] + 1.0)
-    # A threshold that all integers reach, or none, may lie further outside.
+    # Thresholds that all integers reach, or none, may lie further outside.
     least = np.where(wanted <= low[:, None], -np.inf, wanted)
     most = np.where(wanted > high[:, None], np.inf, wanted)
     shape = (*places, rows.shape[1])
@@ -52,7 +52,7 @@ def _grouped(ends: np.ndarray, axis: int | None, groups: int) -> np.ndarray:
 
 
 def _solve(least: np.ndarray, most: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find b and t with ``least <= t - b <= most`` for each group, as one finds shortest paths."""
+    """Find b and t with ``least <= t - b <= most`` for each group, as a shortest-path problem; None if not found."""
     b, t = np.zeros(least.shape[:2]), np.zeros((least.shape[0], least.shape[2]))
     for _ in range(_ROUNDS):
         lower_t = np.minimum(t, (most + b[:, :, None]).min(axis=1))

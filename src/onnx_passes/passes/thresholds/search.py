@@ -1,4 +1,4 @@
-"""Search thresholds of a function on the function itself: exact, whatever it computes and however it rounds."""
+"""Search thresholds by evaluating the function itself: exact for any computation and rounding."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ _AROUND = 2**10
 _MOST_POINTS = 2**20
 
 Function = Callable[[np.ndarray], np.ndarray]
-"""Takes points of shape ``[channels, n]``, returns integer levels of the same shape."""
+"""Maps points of shape ``[channels, n]`` to integer levels of the same shape."""
 
 
 @dataclass(frozen=True)
 class Domain(ABC):
-    """Points in their order, numbered by integers from ``low`` to ``high`` for each channel."""
+    """Sorted points, numbered by integers from ``low`` to ``high`` for each channel."""
 
     low: np.ndarray
     high: np.ndarray
 
     @abstractmethod
     def points(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the points of given numbers."""
+        """Return the points with the given numbers."""
 
     def mirrored(self, channels: np.ndarray) -> Self:
-        """Return the domain of the negative points, in some channels; the point of ``-n`` is minus that of ``n``."""
+        """Return the domain with some channels negated: the point of ``-n`` is the negative of that of ``n``."""
         low, high = np.where(channels, -self.high, self.low), np.where(channels, -self.low, self.high)
         return replace(self, low=low, high=high)
 
 
 @dataclass(frozen=True)
 class Integers(Domain):
-    """The integers themselves."""
+    """The integers, numbered by themselves."""
 
     def points(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the integers themselves."""
+        """Return the integers as floats."""
         return numbers.astype(np.float32)
 
 
 @dataclass(frozen=True)
 class Floats(Domain):
-    """Numbers of 32 bits; zero is one of them, although it has two signs."""
+    """The numbers of float32, with a single zero."""
 
     @staticmethod
     def all(channels: int) -> Floats:
-        """Return the domain of everything finite, for each channel."""
+        """Return the domain of all finite floats, for each channel."""
         largest = np.array(np.finfo(np.float32).max).view(np.int32).astype(np.int64)
         return Floats(np.full(channels, -largest), np.full(channels, largest))
 
     def points(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the floats that have these places in the order of all floats."""
+        """Return the floats with the given positions in the order of all floats."""
         size = np.abs(numbers).astype(np.int32).view(np.float32)
         return np.where(numbers < 0, -size, size).astype(np.float32)
 
 
 def bisect(function: Function, domain: Domain, levels: np.ndarray) -> np.ndarray:
-    """Return, for each channel and level, the first point at which a growing function reaches the level.
+    """Return the number of the first point at which an increasing function reaches each level, for each channel.
 
-    Where it never does, the number after the last point is returned, as an integer beyond ``domain.high``.
+    If a level is never reached, the number is that after the last point, ``domain.high + 1``.
     """
     shape = (domain.low.size, levels.size)
     low = np.broadcast_to(domain.low[:, None], shape).astype(np.int64)
@@ -76,7 +76,7 @@ def bisect(function: Function, domain: Domain, levels: np.ndarray) -> np.ndarray
 
 
 def agrees_nearby(function: Function, domain: Domain, levels: np.ndarray, found: np.ndarray) -> bool:
-    """Tell whether a function that need not grow everywhere does so on the points around those found by bisection."""
+    """Return whether the function increases around the points found by bisection, as assumed."""
     around = max(1, min(_AROUND, _MOST_POINTS // (2 * found.size)))
     last = domain.high[:, None, None]
     numbers = found[:, :, None] + np.arange(-around, around)
@@ -88,7 +88,7 @@ def agrees_nearby(function: Function, domain: Domain, levels: np.ndarray, found:
 
 @dataclass(frozen=True)
 class Jumps:
-    """Where a function changes, for each channel: by ``jump`` at ``at``; padded with jumps of 0 behind the end."""
+    """Changes of a function for each channel: by ``jump`` at ``at``; padded with zero jumps at the end."""
 
     start: np.ndarray
     at: np.ndarray
@@ -96,7 +96,7 @@ class Jumps:
 
 
 def enumerate_steps(function: Function, domain: Domain) -> Jumps:
-    """Find all changes of any function, by looking at every point; for domains of moderate size."""
+    """Return all changes of any function by evaluating every point, for domains of moderate size."""
     count = int((domain.high - domain.low).max()) + 1
     numbers = np.minimum(domain.low[:, None] + np.arange(count), domain.high[:, None])
     levels = function(domain.points(numbers))

@@ -1,4 +1,4 @@
-"""Write thresholds that differ along several axes as thresholds of channels."""
+"""Convert thresholds that vary along several axes to per-channel thresholds."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from onnx_passes.rewrite.refusal import Refusal, no, yes
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class SeparateThresholds(Transformation, RewriteRulePass):
-    """Split thresholds that differ along several axes into thresholds of channels, as QONNX and FINN have them.
+    """Split thresholds that vary along several axes into per-channel thresholds, as in QONNX and FINN.
 
-    Rewrites: ``MultiThreshold(q, T[l, c])`` → ``MultiThreshold(q + b[l, c], t)`` for integers q, where integers b and t
-              with ``T = t - b`` exist as far as q can tell: what a positional embedding made of thresholds becomes the
-              addition of it again. Otherwise → ``Reshape(MultiThreshold(Reshape(x), T[l * c]))``, with Transposes
-              around where the axes are not the last ones.
-    Refuses:  thresholds that differ along one axis that QONNX has a layout for; tensors with several dynamic
-              dimensions, or a dynamic one along which thresholds differ.
+    Rewrites: ``MultiThreshold(q, T[l, c])`` → ``MultiThreshold(q + b[l, c], t)`` for integers q, if integers b and t
+              with ``T = t - b`` exist within the range of q: thresholds that absorbed a positional embedding return it
+              to an addition. Otherwise → ``Reshape(MultiThreshold(Reshape(x), T[l * c]))``, between Transposes if the
+              axes are not the last ones.
+    Refuses:  thresholds that vary along one axis with a layout in QONNX; tensors with several dynamic dimensions, or a
+              dynamic one along which thresholds vary.
     Exactness: bit-exact.
     """
 
@@ -49,7 +49,7 @@ class SeparateThresholds(Transformation, RewriteRulePass):
     _ranges: Mapping[ir.Value, Range] | None = internal(None)
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
-        """Find out which inputs are integers, then apply the rule."""
+        """Compute the ranges of inputs, then apply the rule."""
         wanted = any(node.domain == OUR_DOMAIN for node in model.graph)
         self._ranges = ranges_of(model) if wanted else None
         try:
@@ -58,11 +58,11 @@ class SeparateThresholds(Transformation, RewriteRulePass):
             self._ranges = None
 
     def pattern(self, op: Op, x: Var, t: Var) -> Var:
-        """Match thresholds of the general form."""
+        """Match thresholds with weights."""
         return op.MultiThreshold(x, t, _domain=OUR_DOMAIN, _allow_other_inputs=True, _outputs=["y"])
 
     def check(self, op: Match, y: ir.Value) -> Refusal | bool:
-        """Refuse what needs no other form, or has none."""
+        """Refuse thresholds that are already per channel, or cannot become so."""
         node = y.producer()
         assert node is not None
         found = Thresholds.of(node)
@@ -70,13 +70,13 @@ class SeparateThresholds(Transformation, RewriteRulePass):
             return no(found, at=y)
         axes, sizes = rank(found.x) or 0, [dimension(found.x, axis) for axis in range(rank(found.x) or 0)]
         if layout_of_channels(axes, found.axes) is not None or not found.axes:
-            return no("its thresholds are those of channels already", at=y)
+            return no("its thresholds are already per channel", at=y)
         if any(sizes[axis] != size for axis, size in found.axes.items()):
-            return no("its thresholds may give the result another shape", at=y)
+            return no("its thresholds may change the shape of the result", at=y)
         return yes if sizes.count(None) <= 1 else no("several dimensions of its input are dynamic", at=y)
 
     def rewrite(self, op: Builder, y: ir.Value) -> ir.Value:
-        """Add what differs if that is possible, or make one axis of several."""
+        """Add offsets if possible, or merge the axes into one."""
         node = y.producer()
         assert node is not None
         found = Thresholds.of(node)
@@ -98,7 +98,7 @@ class SeparateThresholds(Transformation, RewriteRulePass):
 
 @dataclass(frozen=True)
 class _Axes:
-    """How to see a tensor with what differs in its last axis: transposed by ``perm``, then in the shape ``flat``."""
+    """View of a tensor with all varying axes merged as the last: transposed by ``perm``, then reshaped to ``flat``."""
 
     perm: Sequence[int]
     shape: Sequence[int]
@@ -117,7 +117,7 @@ class _Axes:
 
 
 def _merged(op: Builder, found: Thresholds) -> ir.Value:
-    """Make one axis of those along which thresholds differ, as the last one."""
+    """Build thresholds on a view with the varying axes merged as the last."""
     axes = _Axes.of(found)
     moves = list(axes.perm) != sorted(axes.perm)
     x = op.Transpose(found.x, perm=list(axes.perm)) if moves else found.x
@@ -131,7 +131,7 @@ def _merged(op: Builder, found: Thresholds) -> ir.Value:
 def _counted(
     op: Builder, x: ir.Value, found: Thresholds, thresholds: np.ndarray, weights: np.ndarray | None = None
 ) -> ir.Value:
-    """Count the same steps of other thresholds."""
+    """Build thresholds with the same steps at other positions."""
     if found.weights is None:
         return op.MultiThreshold(x, thresholds, _domain=OUR_DOMAIN, out_bias=float(found.bias))
     if weights is None:

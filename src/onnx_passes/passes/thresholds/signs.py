@@ -1,4 +1,4 @@
-"""Turn channels around: minus in the weights that make them, minus in what follows."""
+"""Negate channels: in the weights that compute them, and in the following thresholds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes.smallest import smallest_for, smallest_for_values
+from onnx_passes.datatypes.ranges import smallest_for, smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import carry_annotations, copy_type_and_shape
@@ -18,13 +18,13 @@ from onnx_passes.passes.thresholds.writing import Counting
 
 
 def may_flip(tail: Tail) -> bool:
-    """Tell whether the tail is all that sees its base, and the base comes from constant weights of its channels."""
+    """Return whether only the chain reads its base, and the base has constant weights for its channels."""
     node = tail.base.producer()
     return node is not None and tail.hides_base and _weight_axis(node, tail) is not None
 
 
 def flipped_base(op: Builder, tail: Tail, found: Counting) -> ir.Value:
-    """Make the base with the channels negated that are falling, as the thresholds expect it."""
+    """Build the base with the decreasing channels negated, as the thresholds expect it."""
     node, base, domain = tail.base.producer(), tail.base, found.domain
     assert node is not None
     assert found.falling is not None
@@ -40,13 +40,13 @@ def flipped_base(op: Builder, tail: Tail, found: Counting) -> ir.Value:
         shape = [1] * array.ndim
         if sign.size > 1:
             shape[along] = sign.size
-        # Adding 0 turns the zeros that became negative positive again.
+        # Adding 0 turns negative zeros positive.
         flipped = array * sign.reshape(shape) + np.float32(0)
         inputs[index] = new = op.initializer(flipped, f"{value.name}_flipped")
         if datatype_of(value) is not None:
             set_datatype(new, smallest_for_values(flipped))
         set_sparsity(new, sparsity_of(value))
-    # It no longer means what it did, and gets another name.
+    # The value has changed, and gets another name.
     attributes: dict[str, Any] = dict(node.attributes)
     made = op.op(node.op_type, *inputs, _outputs=[f"{base.name}_flipped"], _name=node.name, **attributes)
     copy_type_and_shape(base, made)
@@ -57,7 +57,7 @@ def flipped_base(op: Builder, tail: Tail, found: Counting) -> ir.Value:
 
 
 def _weight_axis(node: ir.Node, tail: Tail) -> int | None:
-    """Return the axis of the weights that makes the channels."""
+    """Return the axis of the weights that indexes the channels; None if there is none."""
     weights = constant(node.inputs[1]) if len(node.inputs) > 1 else None
     if len(tail.axes) > 1:
         return None

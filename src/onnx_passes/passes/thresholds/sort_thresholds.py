@@ -1,4 +1,4 @@
-"""Put thresholds into their order."""
+"""Sort thresholds."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from onnx_passes.rewrite.rule import Rule
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class SortThresholds(Transformation, RewriteRuleSetPass):
-    """Sort the thresholds of every channel, and merge weighted ones at the same place.
+    """Sort the thresholds of every channel, and merge equal weighted ones.
 
-    Rewrites: ``MultiThreshold(x, [[3, 1, 2]])`` → ``MultiThreshold(x, [[1, 2, 3]])``: how many are reached does not
-              depend on their order. Their number stays as it is, unless they have weights.
-    Refuses:  thresholds that are computed, and weights that are no integers: adding them in another order may round.
+    Rewrites: ``MultiThreshold(x, [[3, 1, 2]])`` → ``MultiThreshold(x, [[1, 2, 3]])``: the number of reached thresholds
+              does not depend on their order. Their number is kept, unless they have weights.
+    Refuses:  computed thresholds, and non-integer weights, whose sum in another order may round differently.
     Exactness: bit-exact.
     """
 
@@ -44,7 +44,7 @@ def _in_order(op: Builder, node: ir.Node) -> Rewritten:
     if isinstance(found, str):
         return no(found, at=y)
     if found.weights is not None and not found.is_in_integers:
-        return no("its weights are no integers, so their sum depends on the order", at=y)
+        return no("its weights are not integers, so that their sum depends on the order", at=y)
     rows, weights = _sorted(found)
     same = found.weights is None or (weights is not None and np.array_equal(found.weights, weights))
     if same and np.array_equal(found.rows, rows, equal_nan=True):
@@ -69,7 +69,7 @@ def _sorted(found: Thresholds) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _merged(row: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the function changes, and by how much; what is NaN is never reached."""
+    """Return the positions and heights of the changes of the function; NaN thresholds are never reached."""
     counts = ~np.isnan(row)
     places, which = np.unique(row[counts], return_inverse=True)
     sums = np.zeros(len(places), np.float32)

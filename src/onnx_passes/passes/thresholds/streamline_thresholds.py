@@ -1,4 +1,4 @@
-"""Bring a network to thresholds: the one-word pipeline."""
+"""The pipeline that converts quantizers to thresholds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from onnx_passes.core.compose import ComposePass
 class StreamlineThresholds(ComposePass):
     """Fuse quantizers and the elementwise operators around them into thresholds.
 
-    Rewrites: quantizers lose their scales (``extract-quant-scale-zeropoint``), become thresholds with what is before
-              them (``infer-thresholds``), thresholds take up what is around them (``fuse-thresholds``), are in order
-              (``sort-thresholds``) and integers where their input is (``round-thresholds``).
-    Refuses:  what its members refuse.
-    Exactness: equal on every finite input, but for the sign of zeros.
+    Rewrites: quantizers lose their scales (``extract-quant-scale-zeropoint``), become thresholds with the operators
+              before them (``infer-thresholds``), thresholds absorb the operators around them (``fuse-thresholds``), are
+              sorted (``sort-thresholds``), and integers if their input is (``round-thresholds``).
+    Refuses:  the cases that its members refuse.
+    Exactness: equal on every finite input, except for the sign of zeros.
     """
 
     passes = (

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.channels import ByChannel
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant, is_constant
 from onnx_passes.graph.shapes import dimension, rank, same_shape
 from onnx_passes.graph.traits import is_elementwise, traits_of
@@ -34,31 +36,26 @@ _PER_CHANNEL = 1
 """The axis of the channels of BatchNormalization."""
 
 
-@dataclass(frozen=True)
-class Tail:
-    """Nodes in their order, from ``base`` to ``result``, and the axes with their sizes along which parameters vary.
+@dataclass(frozen=True, eq=False)
+class Tail(Fragment, ByChannel):
+    """The elementwise chain from ``base`` to ``result``, and the axes with their sizes along which parameters vary."""
 
-    What has the same parameters is a channel; channels are numbered in the order of the axes.
-    """
-
-    base: ir.Value
-    nodes: tuple[ir.Node, ...]
     axes: dict[int, int]
 
     @property
-    def channels(self) -> int:
-        """Return the number of different functions."""
-        return math.prod(self.axes.values())
+    def base(self) -> ir.Value:
+        """Return the value that the chain is computed from."""
+        return self.inputs[0]
+
+    @property
+    def rank(self) -> int:
+        """Return the number of axes of the base."""
+        return rank(self.base) or 0
 
     @property
     def axis(self) -> int | None:
         """Return the axis of the channels, if it is only one."""
         return next(iter(self.axes)) if len(self.axes) == 1 else None
-
-    @property
-    def layout(self) -> tuple[int, ...]:
-        """Return the shape of the channels, of the rank of the base."""
-        return tuple(self.axes.get(axis, 1) for axis in range(rank(self.base) or 0))
 
     @property
     def is_by_element(self) -> bool:
@@ -68,8 +65,8 @@ class Tail:
 
     @property
     def result(self) -> ir.Value:
-        """Return what the tail computes."""
-        return self.nodes[-1].outputs[0]
+        """Return what the chain computes."""
+        return self.outputs[0]
 
     @property
     def is_monotone(self) -> bool:
@@ -114,7 +111,8 @@ def find_tails(end: ir.Node, place: Callable[[ir.Node], int]) -> tuple[list[Tail
         if reason:
             break
         if len(walk.open) == 1:
-            tails.append(Tail(next(iter(walk.open)), tuple(walk.nodes[::-1]), dict(sorted(walk.axes.items()))))
+            nodes, axes = tuple(walk.nodes[::-1]), dict(sorted(walk.axes.items()))
+            tails.append(Tail(nodes, (end.outputs[0],), tuple(walk.open), axes))
         producers = [producer for value in walk.open if (producer := value.producer()) is not None]
         node = max(producers, key=place) if producers and len(walk.nodes) < _MOST_NODES else None
         if node is not None and _rounds(node) and len(node.outputs[0].uses()) + node.outputs[0].is_graph_output() > 1:

@@ -1,4 +1,4 @@
-"""Leave out thresholds that are always reached, or never."""
+"""Remove thresholds that are always or never reached."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from onnx_passes.passes.thresholds.nodes import Thresholds, bounds, level_values
 @passes.verify.equality
 @passes.register(tags=("thresholds", "quantized"))
 class TrimThresholds(ByRange):
-    """Remove thresholds that no channel reaches, and fold those that all channels always reach into the bias.
+    """Remove thresholds that no channel reaches, and fold thresholds that all channels always reach into the bias.
 
     Rewrites: ``MultiThreshold(q, [[-9, 0, 1, 7]])`` → ``MultiThreshold(q, [[0, 1]], out_bias=1)`` for q from -4 to 3.
-    Refuses:  steps of different height, biases that would be rounded, and to leave no threshold at all. FINN wants as
-              many thresholds as the data type of the result has steps, so that this is in no group.
+    Refuses:  steps of different height, biases that would be rounded, and to remove all thresholds. FINN requires as
+              many thresholds as the data type of the result has steps, so that this pass is in no group.
     Exactness: bit-exact.
     """
 
     def rows(self, found: Thresholds, known: Range | None) -> Rows | str:
-        """Keep what lies within the range."""
+        """Keep the thresholds within the range."""
         if found.weights is not None:
             return "its steps differ in height"
         if known is None:
-            return "nothing is known of its input"
+            return "the range of its input is not known"
         low, high = bounds(known, found.places)
         rows = np.sort(found.rows, axis=1)
         amount = rows.shape[1]

@@ -1,4 +1,4 @@
-"""Write thresholds as a node: in QONNX's form where it can say it, else in the general one."""
+"""Build threshold nodes: in QONNX's form if possible, else in the general one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes.smallest import smallest_for_values
+from onnx_passes.datatypes.ranges import smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.tensor_types import set_datatype
@@ -34,7 +34,7 @@ _LAYOUTS: dict[tuple[int, int | None], str] = {
 
 
 def layout_of_channels(axes: int, channels: Collection[int]) -> str | None:
-    """Return how QONNX names the axes of a tensor of so many axes whose channels are on these, if it can."""
+    """Return the name of the layout with this rank and these channel axes in QONNX; None if there is none."""
     if len(channels) > 1:
         return None
     return _LAYOUTS.get((axes, next(iter(channels), None)))
@@ -42,9 +42,9 @@ def layout_of_channels(axes: int, channels: Collection[int]) -> str | None:
 
 @dataclass(frozen=True)
 class Counting:
-    """The result is the lowest level and one level more for each threshold that is reached by what comes in.
+    """The lowest level plus one level for each reached threshold.
 
-    Channels that are ``falling`` come in negated, and the domain is that of what comes in then.
+    The ``falling`` channels of the input are negated, and the domain is that of the negated input.
     """
 
     thresholds: np.ndarray
@@ -54,7 +54,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class LevelSteps:
-    """The result starts at the level ``start`` and changes by ``jump`` levels at each threshold, for each channel."""
+    """Levels that start at ``start`` and change by ``jump`` at each threshold, for each channel."""
 
     start: np.ndarray
     thresholds: np.ndarray
@@ -63,7 +63,7 @@ class LevelSteps:
 
 @dataclass(frozen=True)
 class _Weighted:
-    """What the general form takes."""
+    """Inputs of the general form."""
 
     thresholds: np.ndarray
     weights: np.ndarray
@@ -71,7 +71,7 @@ class _Weighted:
 
 
 def is_exact(steps: LevelSteps, levels: Levels) -> bool:
-    """Tell whether the general form adds steps up to the very levels."""
+    """Return whether the general form accumulates steps to the exact levels."""
     form = _weighted(steps, levels)
     first = steps.start[:, None] - steps.start.min() if form.weights.shape != steps.jump.shape else steps.jump[:, :0]
     places = steps.start.min() + np.cumsum(np.concatenate([first, steps.jump], axis=1), axis=1)
@@ -80,7 +80,7 @@ def is_exact(steps: LevelSteps, levels: Levels) -> bool:
 
 
 def write(op: Builder, x: ir.Value, tail: Tail, found: Counting | LevelSteps, levels: Levels) -> ir.Value:
-    """Make the node that stands for a tail of x."""
+    """Build the node that replaces a chain with base ``x``."""
     layout = layout_of_channels(rank(tail.base) or 0, tail.axes)
     name = f"{tail.result.name}_thresholds"
     if isinstance(found, Counting) and layout is not None:
@@ -113,7 +113,7 @@ def _weighted(found: Counting | LevelSteps, levels: Levels) -> _Weighted:
         return _Weighted(thresholds, np.full(thresholds.shape, levels.scale, np.float32), levels.bias)
     start, weights = found.start, (found.jump * levels.scale).astype(np.float32)
     lowest = int(start.min())
-    # A start that differs from channel to channel is a step before everything.
+    # Different start levels of channels become an additional first step.
     if (start != lowest).any():
         first = np.full((len(start), 1), -np.inf, np.float32)
         thresholds = np.concatenate([first, thresholds], axis=1)
@@ -123,13 +123,13 @@ def _weighted(found: Counting | LevelSteps, levels: Levels) -> _Weighted:
 
 
 def _joined(thresholds: np.ndarray) -> np.ndarray:
-    """Write thresholds once that are the same for all channels."""
+    """Reduce thresholds that are the same for all channels to one row."""
     same = len(thresholds) > 1 and bool((thresholds == thresholds[:1]).all())
     return thresholds[:1] if same else thresholds
 
 
 def constant_of(op: Builder, array: np.ndarray, wish: str) -> ir.Value:
-    """Make a constant of float32, annotated with its data type."""
+    """Build a constant of float32, annotated with its data type."""
     value = op.initializer(np.ascontiguousarray(array, np.float32), wish)
     set_datatype(value, smallest_for_values(array.astype(np.float32)))
     return value

@@ -1,4 +1,4 @@
-"""Pages of results for notebooks: HTML that needs nothing else, and a short text beside it."""
+"""Pages of results for notebooks: self-contained HTML, with a short text as alternative."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from onnx_passes.api import Result
+from onnx_passes.check.verdict import Verdict
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.debug.why_not import WhyNot
@@ -23,12 +24,11 @@ from onnx_passes.session.finding import Matches
 from onnx_passes.session.session import Session
 from onnx_passes.session.states import SessionState, Steps
 from onnx_passes.session.writing import Pipeline
-from onnx_passes.verify.equivalence import Equivalence
 from onnx_passes.verify.failure import Failure
 
 PAGES: dict[type, Callable[[Any], Html]] = {
     Ancestry: answers.ancestry_page,
-    Equivalence: answers.equivalence_page,
+    Verdict: answers.verdict_page,
     FailedStep: answers.failed_step_page,
     Failure: answers.failure_page,
     Inspection: facts.inspection_page,
@@ -50,12 +50,12 @@ PAGES: dict[type, Callable[[Any], Html]] = {
     ir.Model: models.model_page,
     ir.Node: models.node_page,
 }
-"""What shows objects of a class, or of one below it."""
+"""Page functions by class, also for subclasses."""
 _LINES = 24
 
 
 def mimebundle(thing: object) -> dict[str, str]:
-    """Return what a notebook shows: a page, and a short text where it can show none."""
+    """Return the notebook representations: a page, and a short text as alternative."""
     return {"text/html": html_of(thing), "text/plain": text_of(thing)}
 
 

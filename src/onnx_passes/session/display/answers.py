@@ -1,9 +1,10 @@
-"""Pages of answers to questions: why, why not, whether results are the same, and what failed."""
+"""Pages of explanations: why, why not, whether results are equal, and failures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from onnx_passes.check.verdict import Verdict
 from onnx_passes.core.errors import OnnxPassesError, PassFailedError
 from onnx_passes.debug.attempts import Attempt
 from onnx_passes.debug.why_not import RuleReport, WhyNot
@@ -26,15 +27,14 @@ from onnx_passes.session.display.html import (
 )
 from onnx_passes.session.failed import FailedStep
 from onnx_passes.verify.comparison.compare import TensorComparison
-from onnx_passes.verify.equivalence import Equivalence
 from onnx_passes.verify.failure import Failure
 
-_VERDICTS = {"equal bit by bit": "good", "within tolerance": "near", "different": "bad"}
+_VERDICTS = {"equal bit by bit": "good", "within tolerance": "near", "different": "bad", "not verified": "near"}
 _FEW = 10
 
 
 def ancestry_page(story: Ancestry) -> Html:
-    """Tell where a node came from, or where it went."""
+    """Show the origin of a node, or its fate."""
     parts: list[object] = [title(strong(story.item), "" if story.present else quiet(" is gone"))]
     if story.fate:
         parts += [
@@ -69,14 +69,14 @@ def _items(items: Iterable[Item]) -> Html:
 
 
 def why_not_page(answer: WhyNot) -> Html:
-    """Tell how far rules got."""
+    """Show how far rules matched."""
     parts: list[object] = [title(quiet(f"after {', '.join(answer.before)}"))] if answer.before else []
     parts += [_rule(report) for report in answer.rules if report.candidates]
     others = [report.rule for report in answer.rules if not report.candidates]
     if others:
         none = "no node of the model is what the pattern ends with"
         parts.append(title(quiet(f"{', '.join(others[:_FEW])}{' …' if len(others) > _FEW else ''}: {none}")))
-    return joined(parts) if answer.rules else title("no rewrite of it was considered there")
+    return joined(parts) if answer.rules else title("it considered no rewrite there")
 
 
 def _rule(report: RuleReport) -> Html:
@@ -94,8 +94,8 @@ def _outcome(attempt: Attempt) -> Html:
     return joined([reasons, folded(quiet(f"{matched} matched"), parts) if attempt.size else ""])
 
 
-def equivalence_page(found: Equivalence) -> Html:
-    """Say whether two models compute the same."""
+def verdict_page(found: Verdict) -> Html:
+    """Show whether two models compute the same results."""
     differing = [tensor for result in found.results for tensor in result.tensors if not tensor.equal]
     parts: list[object] = [
         title(
@@ -105,6 +105,8 @@ def equivalence_page(found: Equivalence) -> Html:
     ]
     if differing:
         parts.append(_tensors(differing[:_FEW]))
+    if found.violation is not None and not differing:
+        parts.append(found.violation.difference)
     if found.divergence:
         parts.append(title("first divergence: ", code(found.divergence)))
     return joined(parts)
@@ -127,7 +129,7 @@ def _number(value: object) -> str:
 
 
 def failure_page(failure: Failure) -> Html:
-    """Show what verification found out."""
+    """Show the findings of a verification."""
     known: dict[str, object] = {"pass": code(f"{failure.text}"), "promises": failure.claim}
     known |= {
         "difference": code(failure.difference),
@@ -137,7 +139,7 @@ def failure_page(failure: Failure) -> Html:
         "matched": code(failure.matched) if failure.matched else "",
         "replaced by": code(failure.replacement) if failure.replacement else "",
         "diverges at": code(failure.diverges) if failure.diverges else "",
-        "no excuse": failure.no_excuse,
+        "not accepted": failure.no_excuse,
         "to accept": failure.advice,
         "reproducer": failure.reproducer,
     }
@@ -147,7 +149,7 @@ def failure_page(failure: Failure) -> Html:
 
 
 def error_page(error: OnnxPassesError) -> Html:
-    """Show an error: what verification found out, or what is wrong, where, and what to do."""
+    """Show an error: the findings of a verification, or the message, location and hint."""
     failure = getattr(error, "failure", None)
     heading = title(badge(type(error).__name__, "bad"), " ", error.what)
     if isinstance(failure, Failure):
@@ -156,7 +158,7 @@ def error_page(error: OnnxPassesError) -> Html:
 
 
 def failed_step_page(failed: FailedStep) -> Html:
-    """Show a step that failed, and what it would have changed."""
+    """Show a failed step, and the changes that it would have made."""
     error = failed.error
     parts: list[object] = [title("the session is still at step ", strong(failed.state.number), ": ", failed.state.text)]
     parts.append(error_page(error) if isinstance(error, OnnxPassesError) else title(code(str(error))))

@@ -1,4 +1,4 @@
-"""Pages of differences and of what was found."""
+"""Pages of differences and search results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS = {"-": "removed", "+": "added", "~": "changed"}
 
 
 def diff_page(diff: ModelDiff) -> Html:
-    """Show what changed, line by line, and the changed neighbourhood."""
+    """Show the changes, line by line, and the changed neighbourhood."""
     listed = [(_KINDS.get(line.strip()[:1], ""), line) for line in diff.to_text().splitlines()]
     parts: list[object] = [title(strong(diff.summary())), picture_of_diff(diff), lines(listed[:_FEW])]
     if len(listed) > _FEW:
@@ -27,7 +27,7 @@ def diff_page(diff: ModelDiff) -> Html:
 
 
 def matches_page(matches: Matches) -> Html:
-    """Show what was found, and where a pass nearly applied."""
+    """Show the matches, and where a pass nearly applied."""
     rows = [(number, *_row(match)) for number, match in enumerate(matches.found)]
     bound = any(bindings_of(match) for match in matches.found)
     rows = rows if bound else [row[:2] for row in rows]

@@ -1,4 +1,4 @@
-"""Pages of what is known of values: their ranges, and everything that an inspection finds."""
+"""Pages of facts about values: their ranges, and the findings of an inspection."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WIDTH, _HEIGHT = 96, 16
 
 
 def ranges_page(ranges: Mapping[str, Range]) -> Html:
-    """Tabulate which values tensors can hold, and draw those that differ by channel."""
+    """Tabulate the ranges of tensors, and draw per-channel ranges."""
     known = {name: found for name, found in ranges.items() if not found.is_unknown}
     constants = [_range_row(name, found) for name, found in known.items() if found.is_point]
     rows = [_range_row(name, found) for name, found in known.items() if not found.is_point]
@@ -38,7 +38,7 @@ def ranges_page(ranges: Mapping[str, Range]) -> Html:
 
 
 def inspection_page(found: Inspection) -> Html:
-    """Show what an inspection found."""
+    """Show the findings of an inspection."""
     known = {label: joined(_broken(lines)) for label, lines in sections(found) if lines}
     operators = sorted(found.summary.size.operators.items(), key=lambda item: -item[1])
     parts: list[object] = [

@@ -1,7 +1,7 @@
-"""Elements of pages: everything that is not made here is escaped.
+"""Elements of pages; all other text is escaped.
 
-Colours are those of the notebook: text inherits its colour, lines and shades are thinned versions of it, so that pages
-fit light and dark themes of Jupyter, VS Code and marimo alike. Where styles are stripped, tables and lists remain.
+Colours are those of the notebook: text inherits its colour, lines and shades are lighter versions of it, so that pages
+fit light and dark themes of Jupyter, VS Code and marimo. Where styles are removed, tables and lists remain.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ border-radius:6px}
 
 
 class Html(str):
-    """Markup: it stays as it is where other text is escaped."""
+    """Markup, which is not escaped."""
 
     __slots__ = ()
 
@@ -57,12 +57,12 @@ def element(name: str, *content: object, of: str = "", **attributes: object) -> 
 
 
 def joined(content: Iterable[object]) -> Html:
-    """Put parts together; what is not markup is escaped."""
+    """Join parts, with text escaped."""
     return Html("".join(part if isinstance(part, Html) else html.escape(str(part)) for part in content))
 
 
 def page(content: Html, label: str) -> str:
-    """Make a page that needs nothing else."""
+    """Make a self-contained page."""
     return element(
         "div", Html(f"<style>{STYLE}</style>"), content, of="onnx-passes", role="group", **{"aria-label": label}
     )
@@ -99,7 +99,7 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]], numbers: S
 
 
 def facts(known: Mapping[str, object]) -> Html:
-    """List what is known, each with its label; what is empty is left out."""
+    """List facts with their labels, without empty ones."""
     rows = [
         element("tr", element("th", label, scope="row"), element("td", value))
         for label, value in known.items()

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
+from onnx_passes.core.text import size_text
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.listing import call_text, constant_text, results_text
 from onnx_passes.graph.wording import attribute_text, operator_name, type_text, value_text
-from onnx_passes.report.tables import size_text
 from onnx_passes.rewrite.match import describe_node
 from onnx_passes.session.display.html import Html, code, facts, folded, joined, strong, table, title
 from onnx_passes.session.display.pictures import picture_of_graph, picture_of_node
@@ -27,7 +27,7 @@ def model_page(model: ir.Model) -> Html:
 
 
 def graph_page(graph: ir.Graph, known: Mapping[str, str] | None = None) -> Html:
-    """Show interface, operators and drawing of a graph, and what else is known."""
+    """Show interface, operators and drawing of a graph, and further facts."""
     operators = Counter(operator_name(node) for node in all_nodes(graph))
     weights = [value.const_value for value in graph.initializers.values() if value.const_value is not None]
     bytes_ = sum(tensor.nbytes for tensor in weights)
@@ -55,7 +55,7 @@ def function_page(function: ir.Function) -> Html:
 
 
 def node_page(node: ir.Node) -> Html:
-    """Show a node, what it reads and computes, and its neighbourhood."""
+    """Show a node, its operands and results, and its neighbourhood."""
     rows = [
         ("reads", code(str(value.name)), type_text(value.type, value.shape), _origin(value))
         for value in node.inputs

@@ -1,4 +1,4 @@
-"""Drawings on pages: a graph, or the neighbourhood of what matters in it."""
+"""Drawings on pages: a graph, or the neighbourhood of its relevant nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_passes.session.display.html import Html, element
 from onnx_passes.session.finding import Matches
 
 _NODES = 40
-"""So many nodes are drawn at most: larger graphs are summarised, or cut to what is coloured and its neighbours."""
+"""Maximum number of drawn nodes: larger graphs are summarised, or reduced to coloured nodes and their neighbours."""
 
 
 def picture_of_graph(graph: ir.Graph) -> Html:
@@ -23,12 +23,12 @@ def picture_of_graph(graph: ir.Graph) -> Html:
 
 
 def picture_of_node(node: ir.Node) -> Html:
-    """Draw a node and what is next to it."""
+    """Draw a node and its neighbours."""
     return _picture(lambda: draw(node, hops=1, limit=_NODES)) if node.graph is not None else Html("")
 
 
 def picture_of_diff(diff: ModelDiff) -> Html:
-    """Draw what changed and what is next to it; what was removed stands where it was."""
+    """Draw the changes and their neighbours; removed nodes are shown at their old positions."""
     changed = [each.after for each in diff.changed]
     here = next((node.graph for node in (*diff.added, *changed, *diff.removed) if node.graph is not None), None)
     if here is None:
@@ -38,7 +38,7 @@ def picture_of_diff(diff: ModelDiff) -> Html:
 
 
 def picture_of_matches(matches: Matches) -> Html:
-    """Draw what was found and what is next to it."""
+    """Draw the matches and their neighbours."""
     nodes = [node for node in matches.nodes if node.graph is not None]
     if not nodes:
         return Html("")
@@ -47,7 +47,7 @@ def picture_of_matches(matches: Matches) -> Html:
 
 
 def _picture(make: Callable[[], Drawing]) -> Html:
-    """Put a drawing into a box that scrolls; what cannot be drawn is still told in words beside it."""
+    """Put a drawing into a scrolling box; if drawing fails, the text next to it remains."""
     try:
         return element("div", Html(make().to_svg(theme="notebook")), of="picture")
     except OnnxPassesError:

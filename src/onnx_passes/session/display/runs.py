@@ -8,9 +8,9 @@ from onnx_passes.api import Result
 from onnx_passes.core.evidence import FAILED, PRESERVED, UNVERIFIED, findings_in
 from onnx_passes.core.pipeline import without_body
 from onnx_passes.core.records import ModelSize, RunRecord, Status, StepRecord
-from onnx_passes.core.text import shortened
+from onnx_passes.core.text import shortened, size_text
 from onnx_passes.graph.wording import count
-from onnx_passes.report.tables import evidence_text, evidence_words, is_no_news, metric_text, signed, size_text
+from onnx_passes.report.tables import evidence_text, evidence_words, is_no_news, metric_text, signed
 from onnx_passes.session.display.html import (
     Html,
     badge,
@@ -32,7 +32,7 @@ _STEPS = 16
 
 
 def result_page(result: Result) -> Html:
-    """Show what a run did."""
+    """Show the effects of a run."""
     return run_page(result.record)
 
 
@@ -61,7 +61,7 @@ def run_page(run: RunRecord) -> Html:
 
 
 def run_text(run: RunRecord) -> str:
-    """Say what a run did, with a line for each pass that changed the model."""
+    """Describe the effects of a run, with a line for each pass that changed the model."""
     parts = [
         f"{run.pipeline}: {run.before.nodes} → {run.after.nodes} nodes",
         count(run.applications, "rewrite"),
@@ -79,7 +79,7 @@ def run_text(run: RunRecord) -> str:
 
 
 def step_page(step: StepRecord) -> Html:
-    """Show one step, with what its rules did."""
+    """Show one step, with the effects of its rules."""
     rules = [rule for rule in step.rules if rule.tried]
     rows = [
         (rule.name, rule.tried, rule.applied, "; ".join(f"{n} × {why}" for why, n in rule.refused.most_common(3)))
@@ -132,7 +132,7 @@ def level_kind(level: str) -> str:
 
 
 def evidence_badge(step: StepRecord) -> Html:
-    """Say how well it is known that a step kept the results."""
+    """Show the level of evidence that a step kept the results."""
     if step.status is Status.FAILED:
         return badge("failed", "bad")
     if step.status is Status.SKIPPED:
@@ -143,7 +143,7 @@ def evidence_badge(step: StepRecord) -> Html:
 
 
 def operators_table(before: ModelSize, after: ModelSize) -> Html:
-    """Tabulate how many nodes of every operator there were, and are; those that changed first."""
+    """Tabulate the numbers of nodes by operator before and after; changed ones first."""
     names = sorted({*before.operators, *after.operators})
     names.sort(key=lambda name: (before.operators[name] == after.operators[name], -before.operators[name]))
     rows: list[tuple[object, ...]] = []

@@ -13,7 +13,7 @@ from onnx_passes.session.writing import Pipeline
 
 
 def session_page(session: Session) -> Html:
-    """Show where a session is, what it did and its branches."""
+    """Show the current state of a session, its steps and its branches."""
     parts: list[object] = [title(strong(session.title), f", branch {session.name}"), steps_page(session.steps)]
     others = [name for name in session.branches if name != session.name]
     if others:
@@ -24,7 +24,7 @@ def session_page(session: Session) -> Html:
 
 
 def steps_page(steps: Steps) -> Html:
-    """Tabulate steps; those that were undone are in the background."""
+    """Tabulate steps; undone ones are greyed out."""
     rows: list[tuple[object, ...]] = []
     for state, nodes, change, holds in steps.rows():
         now = state.number == steps.current
@@ -41,5 +41,5 @@ def state_page(state: SessionState) -> Html:
 
 
 def pipeline_page(pipeline: Pipeline) -> Html:
-    """Show pipeline text as it is."""
+    """Show pipeline text unchanged."""
     return element("pre", str(pipeline))

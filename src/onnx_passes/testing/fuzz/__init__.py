@@ -1,4 +1,4 @@
-"""The rule fuzzer: models made from the pattern of a rule, run before and after it was applied."""
+"""The rule fuzzer: models generated from the pattern of a rule, run before and after the rule."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _USUAL = Effort()
 def fuzz(
     pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None, effort: Effort = _USUAL
 ) -> FuzzReport:
-    """Try a rule on generated models that it should match, and report what goes wrong.
+    """Test a rule on generated models that it should match, and report failures.
 
-    Takes a pass or its name, a rule, or a rule of onnxscript; of a pass with several rules each gets its own ``cases``
-    and the report sums up. Known failures in the folder ``corpus`` are tried first, and new ones join them.
+    Takes a pass or its name, a rule, or a rule of onnxscript; each rule of a pass gets its own ``cases``, and the
+    report adds them up. Known failures in the folder ``corpus`` are tried first, and new ones are added.
     """
     reports = list(fuzz_each(pass_or_rule, cases, seed, corpus=corpus, effort=effort))
     if len(reports) == 1:
@@ -39,7 +39,7 @@ def fuzz(
 def fuzz_each(
     pass_or_rule: object, cases: int = 60, seed: int = 0, *, corpus: Path | None = None, effort: Effort = _USUAL
 ) -> Iterator[FuzzReport]:
-    """Fuzz every rule of a pass or group, and report on each as soon as it is done."""
+    """Fuzz every rule of a pass or group, and yield each report as soon as it is done."""
     from onnx_passes.testing.fuzz.corpus import Corpus
     from onnx_passes.testing.fuzz.targets import targets_of
     from onnx_passes.testing.fuzz.worker import Worker
@@ -54,7 +54,7 @@ def fuzz_each(
 def try_rule(
     target: Target, worker: Worker, cases: int, seed: int, corpus: Corpus | None = None, effort: Effort = _USUAL
 ) -> FuzzReport:
-    """Fuzz one rule in a process that may serve others, too."""
+    """Fuzz one rule in a worker process that is shared with others."""
     from onnx_passes.testing.fuzz.structure import structure_of
     from onnx_passes.testing.fuzz.trial import Trial
 

@@ -1,4 +1,4 @@
-"""Build the operators of a sketch: shapes wanted from the top down, what comes out from the bottom up."""
+"""Build the operators of a sketch: required shapes top-down, values bottom-up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_ELEMENTS = 4096
 
 @dataclass
 class Input:
-    """An input of the model: what may be fed, or what must be."""
+    """Input of the model, with the data that it may or must have."""
 
     name: str
     dtype: ir.DataType
@@ -40,16 +40,16 @@ class Input:
 
 @dataclass
 class Parts:
-    """What a model is put together from."""
+    """Parts of a model under construction."""
 
     opset: int
     nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
     heads: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
-    """Nodes outside of the pattern that compute what it takes: these stay in the main graph."""
+    """Nodes outside the pattern that compute its inputs: these stay in the main graph."""
     initializers: list[onnx.TensorProto] = field(default_factory=list[onnx.TensorProto])
     inputs: list[Input] = field(default_factory=list[Input])
     results: list[Built] = field(default_factory=list[Built])
-    """What the pattern returns."""
+    """Outputs of the pattern."""
     interior: list[Built] = field(default_factory=list[Built])
     constants: list[Built] = field(default_factory=list[Built])
 
@@ -71,7 +71,7 @@ def build(sketch: Sketch, draws: Draws, hints: Hints) -> Parts:
 
 
 class Build:
-    """The state of building: what exists already."""
+    """State of building: the values that exist already."""
 
     def __init__(self, sketch: Sketch, draws: Draws, hints: Hints) -> None:
         self.sketch = sketch
@@ -86,7 +86,7 @@ class Build:
         self._named = 0
 
     def _choose_variables(self) -> set[str] | None:
-        """Choose which leaves vary from run to run; nothing means that each decides for itself."""
+        """Choose the leaves that are variable; None if each leaf decides for itself."""
         names = list(dict.fromkeys(leaf.name for leaf in self.sketch.leaves() if leaf.fixed is None))
         mode = self.draws.choose("mode", _MODES)
         if mode == "variables" or not names:
@@ -102,7 +102,7 @@ class Build:
         return f"{prefix}{self._named}"
 
     def value(self, slot: Slot, shape: Shape, **wishes: Any) -> Built:
-        """Build a value, or return it if it exists."""
+        """Return a value, building it on first use."""
         if slot not in self.built:
             if isinstance(slot, Result):
                 self.op(slot.op, shape)
@@ -111,7 +111,7 @@ class Build:
         return self.built[slot]
 
     def op(self, op: Op, want: Shape) -> None:
-        """Build an operator with everything below it."""
+        """Build an operator and its operands."""
         if op.result(0) in self.built:
             return
         site = RecipeSite(self, op, want)
@@ -123,7 +123,7 @@ class Build:
         outputs = [self.name("v") for _ in op.pattern.outputs]
         node = onnx.helper.make_node(op.op_type, inputs, outputs, domain=op.domain)
         for name, value in site.attributes.items():
-            # An empty list says nothing of its type.
+            # An empty list has no element type.
             kind = onnx.AttributeProto.INTS if value == [] else None
             node.attribute.append(onnx.helper.make_attribute(name, value, attr_type=kind))
         self.parts.nodes.append(node)
@@ -131,7 +131,7 @@ class Build:
             self.built[op.result(index)] = Built(name, self.types.of(op.result(index)), shape)
 
     def _infer(self, op: Op, node: onnx.NodeProto, site: RecipeSite) -> list[Shape]:
-        """Ask onnx for the shapes of the results; where it does not know, the wish stands."""
+        """Infer the shapes of the results with onnx; if it cannot, keep the wanted shape."""
         schema = schema_of(op.domain, op.op_type, self.sketch.opset if op.domain == "" else 1)
         if schema is None:
             return [_computed(op, site) or site.actual() or site.want for _ in node.output]
@@ -157,7 +157,7 @@ class Build:
             dims = [d.dim_value if d.HasField("dim_value") else 2 for d in known.shape.dim]
             shapes_found.append(tuple(dims))
         if any(size < 0 for shape in shapes_found for size in shape):
-            raise UnbuildableError("less than nothing is left")
+            raise UnbuildableError("negative size")
         if any(int(np.prod(shape)) > _MOST_ELEMENTS for shape in shapes_found):
             raise UnbuildableError("too large")
         return shapes_found
@@ -239,7 +239,7 @@ class Build:
 
 
 def _computed(op: Op, site: RecipeSite) -> Shape | None:
-    """Return the shape that the definition of an operator gives its result."""
+    """Return the shape that an operator's definition infers for its result."""
     definition = next(iter(DEFINITIONS.get((op.domain, op.op_type)) or ()), None)
     if definition is None:
         return None

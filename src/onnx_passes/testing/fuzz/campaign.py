@@ -1,4 +1,4 @@
-"""A campaign: many rules from many seeds, by as many processes as there are; what is found is told apart and kept."""
+"""A campaign: many rules from many seeds, in parallel; findings are deduplicated and stored."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from onnx_passes.workers.cluster import Cluster
 from onnx_passes.workers.completed import Lost, completed
 
 _AHEAD = 2
-"""So many tasks wait for every worker; more would only have to be called off when the time is over."""
+"""Number of queued tasks per worker; more would only be cancelled when the time is over."""
 
 
 @dataclass(frozen=True)
 class Met:
-    """One way in which a rule fails, however often it was met: ``noted`` is the smallest model, ``seed`` its seed.
+    """One way in which a rule fails, however often it was found: ``noted`` is the smallest model, ``seed`` its seed.
 
-    ``task`` is what was tried: the rule, or a family of models.
+    ``task`` is the rule, or the family of models.
     """
 
     rule: str
@@ -37,17 +37,17 @@ class Met:
     task: str = ""
 
     def with_(self, other: Met) -> Met:
-        """Merge two that have rule, kind and structure in common; which one came first does not matter."""
+        """Merge two findings with the same rule, kind and structure, in either order."""
         smaller = min(self, other, key=lambda met: (met.noted.size, met.seed))
         return replace(smaller, first_seed=min(self.first_seed, other.first_seed), count=self.count + other.count)
 
 
 Key = tuple[str, str, str]
-"""Rule, kind and structure: findings that have all of them in common are one."""
+"""Rule, kind and structure, which identify a finding."""
 
 
 class Campaign:
-    """Tries rules from seeds, and merges what is found; with a corpus it goes on where another one has ended."""
+    """Runs rules from seeds, and merges their findings; with a corpus it continues an earlier campaign."""
 
     def __init__(self, plan: Plan, corpus: Path | None = None) -> None:
         self.plan = plan
@@ -65,9 +65,9 @@ class Campaign:
     def run(
         self, seeds: Iterable[int], *, cluster: Cluster | None = None, seconds: float | None = None
     ) -> Iterator[Finding]:
-        """Try all rules from one seed, then from the next, and yield what was not met before.
+        """Run all rules from one seed, then from the next, and yield new findings.
 
-        With ``seconds`` no task is begun after that time. Workers are those of the cluster, or this process.
+        No task is started after ``seconds``. Workers are those of the cluster, or this process.
         """
         end = None if seconds is None else time.monotonic() + seconds
         tasks = self._tasks(seeds, end)
@@ -78,7 +78,7 @@ class Campaign:
             yield from self._take(completed(None, workshop.do, tasks))
 
     def _tasks(self, seeds: Iterable[int], end: float | None) -> Iterator[Task]:
-        # Not a product, which would take all seeds first: there may be no end of them.
+        # Not a product, which would consume all seeds first: they may be infinite.
         for seed, rule in ((seed, rule) for seed in seeds for rule in self.rules):
             if end is not None and time.monotonic() > end:
                 return
@@ -103,7 +103,7 @@ class Campaign:
             yield from fresh
 
     def _count(self, entry: Entry) -> None:
-        """Count in what came of a task."""
+        """Add the result of a task."""
         if (entry.rule, entry.seed) in self._done:
             return
         self._done[entry.rule, entry.seed] = entry
@@ -114,7 +114,7 @@ class Campaign:
 
     @property
     def dead(self) -> list[str]:
-        """Return the rules that could hardly be made to match, over all seeds."""
+        """Return the rules that matched too few models, over all seeds."""
         accused = {rule for rule, _, _ in self.met}
         totals: dict[str, FuzzReport] = {}
         for entry in self._done.values():
@@ -128,21 +128,21 @@ class Campaign:
 
     @property
     def ok(self) -> bool:
-        """Tell whether every rule matched often enough and nothing went wrong."""
+        """Return whether every rule matched often enough without a finding."""
         return not self.met and not self.dead and not self.failures
 
     def findings(self) -> Sequence[Met]:
-        """Return what was met, rule by rule."""
+        """Return the findings, rule by rule."""
         return [self.met[key] for key in sorted(self.met)]
 
     def file_of(self, met: Met) -> str:
-        """Return the file that shows a finding, or nothing without a corpus."""
+        """Return the file of a finding, None without a corpus."""
         if self._corpus is None:
             return ""
         return str(self._corpus.file_of(met.rule, met.noted.kind, met.noted.structure))
 
     def summary(self) -> str:
-        """Say in one line what was done."""
+        """Return a one-line summary."""
         entries = self._done.values()
         seeds = {entry.seed for entry in entries}
         models, seconds = sum(entry.cases for entry in entries), sum(entry.seconds for entry in entries)
@@ -155,7 +155,7 @@ class Campaign:
         return f"{found}: {rules}, {span}, {len(entries)} trials{before}, {tried}, {seconds:.0f} s of work"
 
     def _disputed(self) -> str:
-        """Say how many models were left out since two engines do not agree on them."""
+        """Return how many models were discarded because the two engines disagree on them."""
         disputed = sum(entry.disputed for entry in self._done.values())
         return f" ({disputed} more disputed)" if disputed else ""
 
@@ -191,7 +191,7 @@ class Campaign:
 
 
 def _by_turns(rules: Iterable[str]) -> list[str]:
-    """Order rules so that every pass has its turn before one has its second: rules of a pass are much alike."""
+    """Order rules round-robin over passes, since rules of one pass are similar."""
     places: Counter[str] = Counter()
     placed: list[tuple[int, str]] = []
     for rule in rules:

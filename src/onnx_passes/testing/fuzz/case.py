@@ -1,4 +1,4 @@
-"""A case: a model, and what may be fed to it; travels to the worker as bytes."""
+"""A case: a model and its possible inputs, sent to the worker as bytes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Case:
-    """A model as bytes, its inputs, and the seed of the data; ``given`` are data that are used instead.
+    """A model as bytes, its inputs, and the seed of the data; ``given`` are fixed data.
 
-    ``other_shapes`` is a second choice for inputs whose dimensions are dynamic, ``divides`` says that integers are
-    divided, so that zeros would end the process.
+    ``other_shapes`` are further shapes for inputs with dynamic dimensions. ``divides`` marks integer division, in which
+    a zero would end the process.
     """
 
     model: bytes
@@ -31,7 +31,7 @@ class Case:
     given: Arrays | None = None
 
     def encode(self) -> bytes:
-        """Write the case as bytes."""
+        """Encode the case as bytes."""
         data: dict[str, Any] = {
             "model": base64.b64encode(self.model).decode(),
             "inputs": [{**vars(i), "dtype": i.dtype.value, "values": _pack(i.values)} for i in self.inputs],
@@ -44,7 +44,7 @@ class Case:
 
     @staticmethod
     def decode(data: bytes) -> Case:
-        """Read what ``encode`` wrote."""
+        """Decode the bytes of ``encode``."""
         plain = json.loads(data)
         inputs = [_input(item) for item in plain["inputs"]]
         given = plain["given"]

@@ -1,4 +1,4 @@
-"""Operators that compute along axes: matrix products, convolutions, pooling, reductions, normalization."""
+"""Recipes of operators that compute along axes: matrix products, convolutions, pooling, reductions, normalization."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _gemm(site: RecipeSite) -> None:
         site.attribute(name, (1.0, 2.0, 0.5, 0.0), default=1.0)
     a = shape_of(site, 0, (k, m) if left else (m, k))
     if len(a) != 2:
-        raise UnbuildableError("Gemm takes matrices")
+        raise UnbuildableError("Gemm takes matrices only")
     m, k = (a[1], a[0]) if left else (a[0], a[1])
     b = shape_of(site, 1, (n, k) if right else (k, n))
     n = b[0 if right else 1] if len(b) == 2 else n
@@ -67,7 +67,7 @@ def _gemm(site: RecipeSite) -> None:
 
 
 def _windows(site: RecipeSite, spatial: int) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Decide kernel, strides, dilations and pads of a window."""
+    """Choose kernel, strides, dilations and pads of a window."""
     draws = site.draws
     kernel = [draws.choose("kernel", (1, 2, 3)) for _ in range(spatial)]
     kernel = list(_fixed(site, "kernel_shape") or kernel)
@@ -87,11 +87,11 @@ def _windows(site: RecipeSite, spatial: int) -> tuple[list[int], list[int], list
 
 
 def _fixed(site: RecipeSite, name: str) -> Any:
-    return getattr(site.op.pattern.attributes.get(name), "_value", None)
+    return getattr(site.op.pattern.attributes.get(name), "value", None)
 
 
 def _image(site: RecipeSite, minimum: int = 3) -> Shape:
-    """Return a hint for an image, from what is wanted as far as it is one."""
+    """Return a wanted shape for an image, from the wanted result if that is one."""
     if len(site.want) >= minimum:
         return site.want
     spatial = site.draws.choose("image rank", (2, 1))

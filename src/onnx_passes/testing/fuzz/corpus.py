@@ -1,4 +1,4 @@
-"""The corpus: models that a rule once failed on, kept as text with their data, and tried again before others."""
+"""The corpus: models on which a rule has failed, stored as text with their data, and tried first."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _PIPELINE = "pipeline: "
 
 
 class Corpus:
-    """A folder with files such as ``move-relu-SHAPE-1f2e3d4c.onnxtxt`` and, where data matter, ``….npz``."""
+    """Folder with files such as ``move-relu-SHAPE-1f2e3d4c.onnxtxt`` and, if data matter, ``….npz``."""
 
     def __init__(self, folder: Path) -> None:
         if folder.exists() and not folder.is_dir():
-            raise UsageError("this is no folder", where=str(folder), hint="name a folder for models that fail")
+            raise UsageError("this is not a folder", where=str(folder), hint="name a folder for models that fail")
         self._folder = folder
 
     def file_of(self, rule: str, kind: str, structure: str) -> Path:
@@ -37,7 +37,7 @@ class Corpus:
         return self._folder / f"{_stem(rule)}-{kind}-{structure}{_MODEL}"
 
     def keep(self, finding: Finding, structure: str, command: str = "") -> Path:
-        """Add a failure, in place of one with the same structure; ``command`` shows it again."""
+        """Store a failure, replacing one with the same structure; ``command`` reproduces it."""
         path = self.file_of(finding.rule, finding.kind, structure)
         pipeline = [f"{_PIPELINE}{finding.pipeline}"] if finding.pipeline else []
         lines = [*([command, *finding.message.splitlines()] if command else []), *pipeline]
@@ -61,14 +61,14 @@ class Corpus:
                 yield path, self._read(path)
 
     def judged(self) -> Iterator[tuple[Path, Case, str]]:
-        """Read the models that a pipeline once failed on, with the pipeline."""
+        """Read the models on which a pipeline has failed, with the pipeline."""
         for path in sorted(self._folder.glob(f"*{_MODEL}")):
             found = re.search(rf"^# {_PIPELINE}(.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
             if found is not None:
                 yield path, self._read(path), found[1]
 
     def replay(self, target: Target, worker: Worker, report: FuzzReport) -> bool:
-        """Try the known failures of a rule; returns whether one still fails."""
+        """Run the known failures of a rule, and return whether one still fails."""
         for _, case in self.cases(target.name):
             verdict = worker.judge(target, case)
             report.cases += verdict.outcome != "skipped"
@@ -99,7 +99,7 @@ def _storable(feed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _restored(array: np.ndarray, dtype: Any) -> np.ndarray:
-    """Undo what the file format does to types that numpy does not know: it keeps their bytes only."""
+    """Restore types that numpy does not know, of which the file format only keeps the bytes."""
     if array.dtype.kind == "U":
         return array.astype(object)
     return array.view(dtype) if array.dtype.kind == "V" and dtype is not None else array

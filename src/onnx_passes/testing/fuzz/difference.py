@@ -1,8 +1,8 @@
-"""How two results differ: which kind of finding that is, and whether the claim of the rule excuses it."""
+"""Difference of two results: its kind, and whether the claim of the rule accepts it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -16,26 +16,26 @@ from onnx_passes.verify.comparison.ulp import Kind as Numbers
 from onnx_passes.verify.comparison.ulp import kind_of
 
 _ROUNDINGS = 16
-"""How many roundings of the largest value in sight a sum may be off, after regrouping it."""
+"""Accepted error of a regrouped sum, in roundings of the largest value."""
 
 
 class Promised(Protocol):
-    """What is promised of results: how far they may be off, nothing if not at all, and what is left out."""
+    """Claim about results: their tolerance, None for equality, and the exceptions of fast math."""
 
     @property
     def limits(self) -> Limits | None:
-        """Return how far results may be off."""
+        """Return the tolerance."""
         ...
 
     @property
     def fast_math(self) -> frozenset[str]:
-        """Return the flags of what nothing is promised about."""
+        """Return the flags of the exceptions."""
         ...
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What values occurred on the way: they decide which differences are rounding, and which are excused."""
+    """Properties of the values of a run, which decide which differences are rounding, and which are accepted."""
 
     largest: float
     epsilon: float
@@ -45,9 +45,9 @@ class Conditions:
 
     @staticmethod
     def of(arrays: Iterable[np.ndarray], *, is_exact: bool) -> Conditions:
-        """Look at all values of a run."""
+        """Collect the properties of all values of a run."""
         largest, epsilon, has_nan, has_infinity = 0.0, 0.0, False, False
-        for array in arrays:
+        for array in tensors_in(arrays):
             if not array.size or kind_of(array.dtype) is not Numbers.FLOAT:
                 continue
             epsilon = max(epsilon, float(cast(Any, ml_dtypes.finfo(array.dtype)).eps))
@@ -58,10 +58,19 @@ class Conditions:
         return Conditions(largest, epsilon, has_nan, has_infinity, is_exact)
 
 
+def tensors_in(results: Iterable[Any]) -> Iterator[np.ndarray]:
+    """Yield the tensors of results, those of sequences one by one."""
+    for result in results:
+        if isinstance(result, np.ndarray):
+            yield result
+        elif isinstance(result, list):
+            yield from tensors_in(cast("list[Any]", result))
+
+
 def difference(
     expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], promised: Promised, conditions: Conditions
 ) -> tuple[Kind, str] | None:
-    """Return the most severe difference that nothing excuses, and what it is."""
+    """Return the most severe difference that is not accepted, and its kind."""
     flags = promised.fast_math
     kinds: list[tuple[Kind, str]] = []
     for tensor in compare(expected, found).tensors:
@@ -70,7 +79,7 @@ def difference(
             kinds.append((kind, tensor.message()))
     poisoned = ("nnan" in flags and conditions.has_nan) or ("ninf" in flags and conditions.has_infinity)
     if poisoned:
-        # What follows from a NaN or an infinity that the rule does not cover may be anything, but of the same form.
+        # Results that depend on a NaN or infinity outside the claim are arbitrary, but of the same type and shape.
         kinds = [(kind, message) for kind, message in kinds if kind.severity < Kind.WRONG.severity]
     return min(kinds, key=lambda item: item[0].severity, default=None)
 
@@ -114,7 +123,7 @@ def _kind_of_values(a: np.ndarray, b: np.ndarray, promised: Promised, conditions
 
 
 def _allowance(old: np.ndarray, promised: Promised, conditions: Conditions) -> np.ndarray:
-    """Return how far each element may be off before it counts as wrong and no longer as rounded."""
+    """Return the error up to which each element counts as rounded instead of wrong."""
     limits = (promised.limits or DEFAULT).of(old.dtype)
     rounding = _ROUNDINGS * conditions.epsilon
     return limits.atol + max(limits.rtol, rounding) * np.abs(old) + rounding * conditions.largest

@@ -1,4 +1,4 @@
-"""Choices: every decision of the generator is one, drawn from hypothesis or from a plain random generator."""
+"""Choices: every decision of the generator, drawn from hypothesis or from a random generator."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from onnx_passes.core.errors import UsageError
 T = TypeVar("T")
 
 _FREE_CASES = 5
-"""One in so many cases ignores experience."""
+"""One in this many cases ignores experience."""
 _FREE_ANSWERS = 12
-"""In the other cases one in so many answers is another than that of the example."""
+"""In the other cases, one in this many answers differs from that of the example."""
 _EXAMPLES = 24
 _TELLING = 8
-"""A telling example counts for so many."""
+"""Weight of a telling example."""
 _PREFERRED = "_maybe_draw_constant"
 
 
 class UnbuildableError(Exception):
-    """The choices made so far lead to no model."""
+    """Choices for which no model exists."""
 
 
 class Source(Protocol):
-    """Where choices come from; small numbers are the simple ones."""
+    """Source of choices; small numbers are the simple ones."""
 
     def pick(self, count: int) -> int:
         """Return a number below ``count``."""
@@ -50,8 +50,8 @@ class RandomSource:
 class HypothesisSource:
     """Choices that hypothesis draws, replays and shrinks.
 
-    They are drawn one by one below its strategies: around each strategy that is drawn hypothesis marks a span, and it
-    likes to copy one span over others of its kind, which makes most models alike.
+    They are drawn one by one below its strategies: hypothesis marks a span around each strategy that is drawn, and
+    often copies one span over others of its kind, which makes most models alike.
     """
 
     def __init__(self, data: Any) -> None:
@@ -63,7 +63,7 @@ class HypothesisSource:
 
 
 def require_hypothesis() -> Any:
-    """Import hypothesis, or say how to get it."""
+    """Import hypothesis, or raise an error that says how to install it."""
     try:
         import hypothesis
     except ImportError as error:
@@ -73,9 +73,9 @@ def require_hypothesis() -> Any:
 
 @contextlib.contextmanager
 def no_favourite_numbers() -> Generator[None]:
-    """Keep hypothesis from preferring numbers that it reads in the source of all modules that happen to be loaded.
+    """Keep hypothesis from preferring numbers in the source of all loaded modules.
 
-    That takes seconds, and makes the choices of a seed differ from process to process.
+    Reading them takes seconds, and makes the choices of a seed depend on the process.
     """
     provider: Any = importlib.import_module("hypothesis.internal.conjecture.providers").HypothesisProvider
     preferred = getattr(provider, _PREFERRED, None)
@@ -90,25 +90,25 @@ def no_favourite_numbers() -> Generator[None]:
 
 
 def _none(*_: object, **__: object) -> None:
-    """Prefer nothing."""
+    """Return no preferred numbers."""
 
 
 @dataclass(frozen=True)
 class Experience:
-    """Complete answers of cases that went well, to be varied, and for each question the answers worth trying."""
+    """Complete answers of successful cases, to be varied, and for each question the answers worth trying."""
 
     examples: Sequence[Mapping[str, Sequence[str]]] = ()
     preferred: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
 
 class Draws:
-    """Answers questions by choices; remembers the answers and lets experience weigh in.
+    """Answers questions by choices, records the answers, and prefers those of experience.
 
-    Choices that are zero lead away from experience and to the simplest answers, so that shrinking ends there.
+    Choices of zero ignore experience and give the simplest answers, so that shrinking ends there.
     """
 
     every_type: ClassVar[bool] = False
-    """Whether rare element types are offered beside the usual ones."""
+    """Whether rare element types are offered besides the usual ones."""
 
     def __init__(self, source: Source, experience: Experience | None = None) -> None:
         self._source = source
@@ -121,7 +121,7 @@ class Draws:
             self._preferred = experience.preferred
 
     def choose(self, question: str, options: Sequence[T]) -> T:
-        """Choose one of the options, the simplest of which comes first; repeated ones are likelier."""
+        """Choose one of the options, of which the first is the simplest; repeated ones are likelier."""
         if not options:
             raise UnbuildableError(question)
         answer = self._from_experience(question, options) if self._example else None
@@ -142,23 +142,23 @@ class Draws:
         return good[self._source.pick(len(good))] if good else None
 
     def freely(self, options: Sequence[T]) -> T:
-        """Choose one of the options whatever experience says: what a rule must cope with."""
+        """Choose one of the options, ignoring experience: variation that every rule must handle."""
         return options[self._source.pick(len(options))]
 
     def often(self, question: str, *, percent: int) -> bool:
-        """Say yes with a likelihood, no being the simple answer."""
+        """Return True with a probability; False is the simple answer."""
         return self.choose(question, _likely(percent))
 
     def happens(self, *, percent: int) -> bool:
-        """Say yes with a likelihood whatever experience says."""
+        """Return True with a probability, ignoring experience."""
         return self.freely(_likely(percent))
 
     def number(self, low: int, high: int) -> int:
-        """Choose a number, both ends included, low ones being simple."""
+        """Choose a number, both ends included; low ones are simple."""
         return low + self._source.pick(max(1, high - low + 1))
 
     def order(self, items: Sequence[T]) -> list[T]:
-        """Shuffle; the order given is the simple one."""
+        """Shuffle; the given order is the simple one."""
         rest = list(items)
         return [rest.pop(self._source.pick(len(rest))) for _ in items]
 
@@ -175,7 +175,7 @@ def _likely(percent: int) -> Sequence[bool]:
 
 
 class Lessons:
-    """Learns from cases what to try again."""
+    """Learns from cases which answers to try again."""
 
     def __init__(self) -> None:
         self.cases = 0
@@ -186,7 +186,7 @@ class Lessons:
         self._good: dict[str, Counter[str]] = {}
 
     def add(self, answers: Sequence[tuple[str, str]], *, good: bool, telling: bool = False) -> None:
-        """Take note of how a case went; one that is telling will be varied more often than others."""
+        """Record the result of a case; telling ones are varied more often."""
         self.cases += 1
         self.good += good
         self.has_telling |= telling

@@ -1,4 +1,4 @@
-"""How much is spent on one rule beside the models that are asked for."""
+"""Limits of the search for one rule, besides the number of models."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Effort:
-    """Limits of the search: ``scouts`` look for what lets a rule match, a failure is shrunk, a case ends in time.
+    """Limits of the search: number of scouts, time for shrinking, time for a case.
 
-    Scouts go out until ``matches`` of them were rewritten; a rule that rewrites most of ``first_scouts`` needs no more.
-    ``seconds`` are given to one case; what takes longer is given three times as many before it counts as hanging.
+    Scouts run until ``matches`` of them were rewritten; if a rule rewrites most of ``first_scouts``, no more run. One
+    case has ``seconds``; a slower one is retried with three times as long before it counts as hanging.
     """
 
     first_scouts: int = 12

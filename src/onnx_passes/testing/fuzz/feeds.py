@@ -1,4 +1,4 @@
-"""Data for a case: integers that allow no excuse, ordinary numbers, special ones, overridden defaults, other sizes."""
+"""Data for a case: exact integers, ordinary numbers, special ones, overridden defaults, other sizes."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.graph.tensor_types import integer_limits
 from onnx_passes.testing.fuzz.build import Input
 from onnx_passes.testing.fuzz.case import Arrays, Case
 from onnx_passes.testing.fuzz.values import Shape, convert, special_floats, strings
-from onnx_passes.verify.samples.reference import integer_limits
 
 GIVEN = "given"
 SMALL, NORMAL, SPECIAL, OVERRIDDEN, OTHER_SIZES = "small integers", "normal", "special", "overridden", "other sizes"
+ORDINARY = (GIVEN, SMALL, NORMAL)
+"""Data of the declared sizes, without special numbers."""
 
 _SMALLEST_LARGE = 16
 
 
 @dataclass(frozen=True)
 class Feed:
-    """One set of data, and what is special about it."""
+    """One set of data, and its properties."""
 
     name: str
     arrays: Arrays
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether arithmetic on the data hardly rounds."""
+        """Return whether arithmetic on the data hardly rounds."""
         return self.name in (SMALL, OVERRIDDEN, OTHER_SIZES) or (
             self.name == GIVEN and all(map(_is_small, self.arrays.values()))
         )
 
 
 def feeds_of(case: Case) -> list[Feed]:
-    """Make the data of a case, the simplest first."""
+    """Generate the data of a case, the simplest first."""
     if case.given is not None:
         return [Feed(GIVEN, case.given)]
     names = [SMALL, NORMAL, SPECIAL]
@@ -46,7 +48,7 @@ def feeds_of(case: Case) -> list[Feed]:
 
 
 def _is_small(array: np.ndarray) -> bool:
-    """Tell whether an array holds small whole numbers only, as far as it holds floats."""
+    """Return whether an array of floats only has small integers; True for other types."""
     if array.dtype == object or array.dtype.kind in "biu":
         return True
     wide = array.astype(np.float64)
@@ -83,7 +85,7 @@ def _array(item: Input, name: str, shape: Shape, random: np.random.Generator, *,
     if name == SPECIAL:
         values = np.resize(random.permutation(np.array(special_floats(dtype))), shape)
         if values.size and random.integers(2):
-            # The special value that most rules forget, and that small arrays would seldom hold.
+            # The special value that most rules forget, and that small arrays would rarely contain.
             values.reshape(-1)[random.integers(values.size)] = -0.0
         return convert(values, dtype)
     return convert(np.asarray(random.integers(-3, 5, shape), np.float64), dtype)

@@ -17,7 +17,7 @@ _SEEDS = 65_536
 
 
 def generate(target: Target, draws: Draws) -> Case:
-    """Make a model that the pattern of a rule should match; raises UnbuildableError if the choices lead nowhere."""
+    """Generate a model that the pattern of a rule should match; raise UnbuildableError if that is impossible."""
     if target.hints.models and draws.often("model of the author", percent=50):
         model = from_text(draws.choose("model", target.hints.models), target.name)
         return case_of_model(model, draws.number(0, _SEEDS - 1))
@@ -26,7 +26,7 @@ def generate(target: Target, draws: Draws) -> Case:
 
 
 def case_of_model(model: onnx.ModelProto, seed: int) -> Case:
-    """Make a case of a model as it is; dynamic dimensions become 2."""
+    """Make a case of an unchanged model; dynamic dimensions become 2."""
     defaults = {tensor.name for tensor in model.graph.initializer}
     inputs: list[Input] = []
     for value in model.graph.input:

@@ -1,4 +1,4 @@
-"""What a pass may tell the fuzzer about its rules; most need not.
+"""Hints of a pass for the fuzzer; most passes need none.
 
 A class attribute ``fuzz_hints``, a plain mapping with any of these keys::
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from onnx_passes.core.errors import RegistrationError, did_you_mean
-from onnx_passes.rewrite.patterns import depths, operator_of
+from onnx_passes.rewrite.patterns import depths
 from onnx_passes.rewrite.rule import Rule
 
 
@@ -33,12 +33,12 @@ class Hints:
 
     @staticmethod
     def of(owner: object) -> Hints:
-        """Read the hints that a pass, or its class, gives."""
+        """Read the hints of a pass, or of its class."""
         given = getattr(owner, "fuzz_hints", None)
         if given is None:
             return Hints()
         if not isinstance(given, Mapping):
-            raise RegistrationError(f"'fuzz_hints' of {owner} is no mapping", hint="write fuzz_hints = {…}")
+            raise RegistrationError(f"'fuzz_hints' of {owner} is not a mapping", hint="write fuzz_hints = {…}")
         hints = cast(Mapping[str, Any], given)
         known = tuple(Hints.__dataclass_fields__)
         for key in hints:
@@ -48,9 +48,9 @@ class Hints:
         return Hints(**hints)
 
     def about(self, rule: Rule) -> Hints:
-        """Keep the models that have all operators of a pattern, or else of its roots, or else all of them."""
+        """Keep the models that have all operators of a pattern, or else its roots, or else all models."""
         for nodes in (depths(rule.roots), rule.roots):
-            named = [operator for node in nodes if (operator := operator_of(node)) is not None]
+            named = [operator for node in nodes if (operator := node.operator) is not None]
             names = [f"{domain}.{name}" if domain else name for domain, name in named]
             fitting = [model for model in self.models if all(_mentions(model, name) for name in names)]
             if fitting:

@@ -1,4 +1,4 @@
-"""Operators of QONNX on images: pooling of integers, and windows as rows."""
+"""Recipes of QONNX operators on images: pooling of integers, and windows as rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BITS = 4
 
 
 def _image(site: RecipeSite) -> Shape:
-    """Draw the shape of an image that windows of three pixels, two apart, fit in."""
+    """Draw the shape of an image that fits windows of three pixels with stride two."""
     draws = site.draws
     return draws.number(1, 2), draws.number(5, 7), draws.number(5, 7), draws.number(1, 3)
 

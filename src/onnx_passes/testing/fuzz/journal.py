@@ -1,4 +1,4 @@
-"""The journal of campaigns: which rule was tried from which seed by which version, one line of JSON each."""
+"""The journal of campaigns: the rules that ran, by seed and version, as lines of JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = "campaign.jsonl"
 
 @dataclass(frozen=True)
 class Noted:
-    """What is remembered of a finding: its kind, structure and size of the reduced model, and the rule to blame."""
+    """Finding in the journal: its kind, structure and size of the reduced model, and the wrong rule."""
 
     kind: str
     structure: str
@@ -27,7 +27,7 @@ class Noted:
 
 @dataclass(frozen=True)
 class Entry:
-    """A task that was done."""
+    """Task that was done."""
 
     rule: str
     seed: int
@@ -40,7 +40,7 @@ class Entry:
 
     @staticmethod
     def of(tried: Tried, seed: int) -> Entry:
-        """Take note of what came of a task."""
+        """Return the entry for the result of a task."""
         report = tried.report
         noted = [_noted(found) for found in tried.found]
         counts = (report.cases, report.matches, report.skipped, round(report.seconds, 3))
@@ -53,14 +53,14 @@ def _noted(found: Found) -> Noted:
 
 
 class Journal:
-    """A file that grows by a line with every task; one that a kill has cut in two is as if it was not there."""
+    """File that grows by a line with every task; an incomplete last line is ignored."""
 
     def __init__(self, folder: Path, version: str) -> None:
         self._path = folder / _NAME
         self._version = version
 
     def entries(self) -> Iterator[Entry]:
-        """Read what this version did."""
+        """Read the entries of this version."""
         try:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class Journal:
                 yield entry
 
     def add(self, entry: Entry) -> None:
-        """Write a line, all of it at once."""
+        """Write a line atomically."""
         line = json.dumps({"version": self._version, **asdict(entry)}) + "\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,20 @@
-"""Judge one case: run the model, apply the rule, and hold the result against everything that must not change."""
+"""Judge one case: run the model, apply the rule, and check everything that must not change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.check.baseline import REST
+from onnx_passes.check.settings import Settings
+from onnx_passes.check.verdict import check as verdict_on
+from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import BudgetError, OnnxPassesError
 from onnx_passes.graph import annotations
 from onnx_passes.graph.copy import copy_model
@@ -17,10 +22,12 @@ from onnx_passes.graph.text import to_text
 from onnx_passes.graph.wellformed import inspect
 from onnx_passes.testing.fuzz.case import Arrays, Case
 from onnx_passes.testing.fuzz.difference import Conditions, difference
-from onnx_passes.testing.fuzz.feeds import Feed, feeds_of
+from onnx_passes.testing.fuzz.feeds import ORDINARY, Feed, feeds_of
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.testing.fuzz.undefined import reads_unwritten_memory
+from onnx_passes.verify.comparison.promise import Promise
+from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor
 
 Outcome = Literal["skipped", "no match", "fine", "finding"]
@@ -28,7 +35,7 @@ Outcome = Literal["skipped", "no match", "fine", "finding"]
 
 @dataclass
 class Verdict:
-    """What came of a case; ``rule`` is who is to blame, where that was asked for."""
+    """Verdict on a case; ``rule`` is the wrong one, if it was searched for."""
 
     outcome: Outcome
     kind: str = ""
@@ -39,7 +46,7 @@ class Verdict:
 
 
 class Wrong(Exception):  # noqa: N818 - no error of ours: a finding about a rule or a pass
-    """What is wrong with the result of a rule or a pipeline, and the data that show it."""
+    """Wrong result of a rule or a pipeline, and the data that show it."""
 
     def __init__(self, kind: Kind, message: str, feed: str = "") -> None:
         super().__init__(message)
@@ -47,7 +54,7 @@ class Wrong(Exception):  # noqa: N818 - no error of ours: a finding about a rule
 
 
 class Judge:
-    """Judges cases for one target; ``entering`` is called when the rule gets the model."""
+    """Judges cases for one target; ``entering`` is called before the rule runs."""
 
     def __init__(self, target: Target, executor: Executor, entering: Callable[[], None]) -> None:
         self.target = target
@@ -55,7 +62,7 @@ class Judge:
         self._executor = executor
 
     def __call__(self, case: Case, *, match_only: bool = False) -> Verdict:
-        """Judge a case; with ``match_only`` just tell whether the rule applies to a model that runs."""
+        """Judge a case; with ``match_only`` only check whether the rule applies to a model that runs."""
         try:
             proto = onnx.ModelProto.FromString(case.model)
             check(proto)
@@ -63,7 +70,7 @@ class Judge:
             matched = self._match(before) if match_only else "fine"
             if matched == "no match":
                 return Verdict("no match")
-            runs = list(islice(self._run_before(before, case), 1 if match_only else None))
+            runs = list(islice(self.runs_of(before, case), 1 if match_only else None))
         except (ExecutionError, OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
             return Verdict("skipped", message=str(error))
         if not runs:
@@ -75,27 +82,28 @@ class Judge:
         try:
             if not self._apply(model):
                 return Verdict("no match")
-            self._judge(before, model, runs)
+            self.require(before, model, runs)
         except Wrong as wrong:
             return Verdict("finding", str(wrong.kind), wrong.message, printed(model), wrong.feed)
         return Verdict("fine")
 
     def _match(self, model: ir.Model) -> Outcome:
-        """Just apply the rule; that it fails is a finding, which somebody will look at closely."""
+        """Apply the rule only; if it fails, that is a finding, which is examined later."""
         self.entering()
         try:
             return "fine" if self.target.apply(copy_model(model)) else "no match"
         except Exception:  # noqa: BLE001 - whatever it is
             return "finding"
 
-    def _run_before(self, model: ir.Model, case: Case) -> Iterator[tuple[Feed, Arrays]]:
+    def runs_of(self, model: ir.Model, case: Case) -> Iterator[tuple[Feed, Arrays]]:
+        """Yield the data of a case that the model takes, with its results."""
         ready = self._executor.prepare(model, also=list(interior(model)), engine="onnxruntime")
         for feed in feeds_of(case):
             try:
                 values = ready.run(feed.arrays)
                 compare_declared(model, values, feed.name)
             except (ExecutionError, Wrong):
-                # Data that do not fit the model, or a model that declares what is not so: both say nothing of a rule.
+                # Data that do not fit the model, or a model with wrong declarations, do not concern the rule.
                 continue
             yield feed, values
 
@@ -103,7 +111,7 @@ class Judge:
         try:
             applied = self.target.apply(model)
             if applied and self.target.apply(model):
-                raise Wrong(Kind.HANG, "a second run finds something to rewrite that the first one left")
+                raise Wrong(Kind.HANG, "a second run rewrites nodes that the first one left")
         except BudgetError as error:
             raise Wrong(Kind.HANG, str(error)) from error
         except OnnxPassesError as error:
@@ -114,21 +122,30 @@ class Judge:
             raise Wrong(Kind.CRASH, f"{type(error).__name__}: {error}") from error
         return applied
 
-    def _judge(self, before: ir.Model, after: ir.Model, runs: list[tuple[Feed, Arrays]]) -> None:
+    def require(self, before: ir.Model, after: ir.Model, runs: list[tuple[Feed, Arrays]]) -> None:
+        """Raise Wrong with the most severe violation of the claim, or of what no rule may change."""
         try:
             check(ir.to_proto(after))
             ready = self._executor.prepare(after, also=list(interior(after)), engine="onnxruntime")
         except (OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
             raise Wrong(Kind.INVALID, sentence(error)) from error
         compare_interfaces(before, after)
+        feeds = [feed for feed, _ in runs]
         found: list[Wrong] = []
         for feed, expected in runs:
             try:
                 self._compare(ready, feed, expected, before, after)
             except Wrong as wrong:
                 found.append(wrong)
+        if not found and (inside := violation_inside(before, after, self._promise, feeds, self._executor)):
+            found.append(Wrong(Kind.WRONG, inside))
         if found:
             raise min(found, key=lambda wrong: wrong.kind.severity)
+
+    @property
+    def _promise(self) -> Promise:
+        limits = self.target.limits
+        return Promise(Claim("equality" if limits is None else "tolerance"), limits, self.target.fast_math)
 
     def _compare(self, ready: Executable, feed: Feed, expected: Arrays, before: ir.Model, after: ir.Model) -> None:
         try:
@@ -148,7 +165,7 @@ class Judge:
 
 
 def check(proto: onnx.ModelProto) -> None:
-    """Let onnx and our own inspection look at a model."""
+    """Check a model with onnx, and inspect it."""
     inspect(proto, "model")
     onnx.checker.check_model(proto)  # pyright: ignore[reportUnknownMemberType]
 
@@ -162,7 +179,7 @@ def interior(model: ir.Model) -> Iterator[ir.Value]:
 
 
 def compare_interfaces(before: ir.Model, after: ir.Model, *, may_annotate: bool = False) -> None:
-    """Hold inputs and outputs, and what is said of them, against those before; passes may say more of them."""
+    """Compare inputs and outputs, and their annotations, with those before; passes may add annotations."""
     for role in ("inputs", "outputs"):
         old: list[ir.Value] = list(getattr(before.graph, role))
         new: list[ir.Value] = list(getattr(after.graph, role))
@@ -171,12 +188,12 @@ def compare_interfaces(before: ir.Model, after: ir.Model, *, may_annotate: bool 
             raise Wrong(Kind.INTERFACE, f"the {role} were {names[0]} and are {names[1]}")
         for a, b in zip(old, new, strict=True):
             if a.dtype != b.dtype:
-                raise Wrong(Kind.DTYPE, f"'{a.name}' was declared as {a.dtype} and is as {b.dtype}")
+                raise Wrong(Kind.DTYPE, f"'{a.name}' was declared as {a.dtype} and now as {b.dtype}")
             if not _compatible(a.shape, b.shape):
-                raise Wrong(Kind.SHAPE, f"'{a.name}' was declared with shape {a.shape} and is with {b.shape}")
+                raise Wrong(Kind.SHAPE, f"'{a.name}' was declared with shape {a.shape} and now with {b.shape}")
             about = [(v.doc_string, dict(v.metadata_props), annotations.get(v)) for v in (a, b)]
             if about[0] != about[1] and not may_annotate:
-                raise Wrong(Kind.INTERFACE, f"what was said about '{a.name}' is lost: {about[0]} became {about[1]}")
+                raise Wrong(Kind.INTERFACE, f"annotations of '{a.name}' are lost: {about[0]} became {about[1]}")
     defaults = [{n for n in m.graph.initializers if m.graph.initializers[n].is_graph_input()} for m in (before, after)]
     if defaults[0] != defaults[1]:
         raise Wrong(Kind.INTERFACE, f"inputs with defaults were {defaults[0]} and are {defaults[1]}")
@@ -190,10 +207,10 @@ def _compatible(old: ir.Shape | None, new: ir.Shape | None) -> bool:
 
 
 def compare_declared(model: ir.Model, values: Arrays, feed: str) -> None:
-    """Hold types and shapes that the model declares against those that occur."""
+    """Compare types and shapes that the model declares with those that occur."""
     for value in (*model.graph.outputs, *interior(model)):
         array = values.get(str(value.name))
-        if array is None:
+        if not isinstance(array, np.ndarray):
             continue
         shape = value.shape
         if value.dtype is not None and value.dtype is not ir.DataType.STRING and value.dtype.numpy() != array.dtype:
@@ -202,13 +219,30 @@ def compare_declared(model: ir.Model, values: Arrays, feed: str) -> None:
             raise Wrong(Kind.SHAPE, f"'{value.name}' is declared with shape {shape} and has {list(array.shape)}", feed)
 
 
+def violation_inside(
+    before: ir.Model, after: ir.Model, promise: Promise, feeds: Iterable[Feed], executor: Executor
+) -> str:
+    """Return what the verdict on a claim finds in graphs inside models that no data reach; empty if nothing."""
+    if not (Unreached.concerns(before) or Unreached.concerns(after)):
+        return ""
+    samples = [feed.arrays for feed in feeds if feed.name in ORDINARY]
+    if not samples:
+        return ""
+    try:
+        verdict = verdict_on(promise, before, after, Settings(inputs=samples, executor=executor))
+    except OnnxPassesError:
+        return ""
+    violation = verdict.violation
+    return violation.difference if violation is not None and violation.sample == REST else ""
+
+
 def sentence(error: Exception) -> str:
-    """Say in one line what is wrong."""
+    """Return the message of an error on one line."""
     return " ".join(str(error).split())[:400]
 
 
 def printed(model: ir.Model) -> str:
-    """Print a model as ONNX text, or say why it cannot be."""
+    """Print a model as ONNX text, or the reason why that is impossible."""
     try:
         return text_of(ir.to_proto(model))
     except (ir.serde.SerdeError, OnnxPassesError, ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Operators that move data: permute, reshape, cut and join."""
+"""Recipes of operators that move data: permute, reshape, slice and join."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onnx_passes.testing.fuzz.values import Shape
 
 
 def axis_of(site: RecipeSite, rank: int, *, default: int = 0, name: str = "axis", optional: bool = True) -> int:
-    """Decide an axis, counted from either end, and return it counted from the front."""
+    """Choose an axis, counted from either end, and return it counted from the front."""
     if rank == 0:
         raise UnbuildableError("no axis")
     axis = site.attribute(name, [*range(rank), *range(-rank, 0)], default=default, optional=optional)
@@ -25,7 +25,7 @@ def axis_of(site: RecipeSite, rank: int, *, default: int = 0, name: str = "axis"
 
 
 def shape_of(site: RecipeSite, index: int, hint: Shape) -> Shape:
-    """Build an input and return the shape that it really has."""
+    """Build an input and return its actual shape."""
     built = site.input(index, hint)
     return hint if built is None else built.shape
 
@@ -80,7 +80,7 @@ def _split_in(site: RecipeSite, want: Shape) -> Shape:
 
 
 def _axes(site: RecipeSite, index: int, axes: list[int]) -> None:
-    """Hand over axes as the operator set wants them."""
+    """Pass axes in the form of the opset: as attribute or as input."""
     if site.has(index):
         site.input(index, (len(axes),), values=np.array(axes, np.int64))
     elif "axes" in site.op.pattern.attributes or _has_attribute(site, "axes"):
@@ -154,7 +154,7 @@ def _slice(site: RecipeSite) -> None:
 
 
 def _ranges(size: int, wanted: int) -> list[tuple[int, int, int]]:
-    """List ranges that give what is wanted, everything, nothing, or something odd."""
+    """List ranges for a wanted size, for the whole axis, for none of it, and unusual ones."""
     usual = [(0, wanted, 1), (size - wanted, size, 1), (0, 2**63 - 1, 1), (0, -1, 1)]
     return [*usual, (-1, -(2**31), -1), (1, 1, 1), (-2, 5, 1), (0, size, 2)]
 
@@ -218,7 +218,7 @@ def _gather_nd(site: RecipeSite) -> None:
 
 def _last_index(size: int) -> int:
     if size == 0:
-        raise UnbuildableError("nothing to point at")
+        raise UnbuildableError("no element to index")
     return size - 1
 
 

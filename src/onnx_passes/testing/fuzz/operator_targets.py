@@ -1,4 +1,4 @@
-"""Fuzz an operator itself: what ONNX Runtime computes of it against what its definition does in numpy."""
+"""Fuzz an operator: ONNX Runtime against the numpy definition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onnx_passes.rewrite.rule import Rule
 
 
 def rule_of(definition: Definition) -> Rule:
-    """Make a rule that computes an operator of constants in numpy, and lowers it to standard operators elsewhere."""
+    """Make a rule that folds an operator of constants in numpy, and otherwise lowers it to standard operators."""
 
     def rewrite(op: Any, y: ir.Value) -> Any:
         node = y.producer()

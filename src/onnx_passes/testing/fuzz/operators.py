@@ -1,4 +1,4 @@
-"""How to satisfy an operator: recipes that decide inputs and attributes so that they fit together."""
+"""Recipes of operators, which choose inputs and attributes that fit together."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from onnx_passes.testing.fuzz.values import Shape
 
 
 def recipe_of(op: Op) -> Recipe:
-    """Return the recipe of an operator; those without one take their inputs element by element."""
+    """Return the recipe of an operator; the default is elementwise."""
     return RECIPES.get((op.domain, op.op_type)) or elementwise
 
 
 def elementwise(site: RecipeSite) -> None:
-    """Give every input a shape that broadcasts with those that are there."""
+    """Give every input a shape that broadcasts with the existing ones."""
     for index in site.in_order():
         whole = site.actual()
         if site.is_computed(index) or len(site.inputs) == 1:

@@ -1,4 +1,4 @@
-"""What a fuzzing campaign found, for people and for programs."""
+"""Results of fuzzing, for people and for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_VALUES = 24
 
 
 class Kind(StrEnum):
-    """What is wrong, the most severe first."""
+    """Kind of a failure, the most severe first."""
 
     CRASH = "CRASH"
     HANG = "HANG"
@@ -33,13 +33,13 @@ class Kind(StrEnum):
 
     @property
     def is_soft(self) -> bool:
-        """Tell whether it shows on special numbers or in the last digits only."""
+        """Return whether the failure only shows on special numbers or in the last digits."""
         return self.severity > list(Kind).index(Kind.WRONG)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One way in which a rule fails: the smallest model that shows it, and what becomes of it."""
+    """One way in which a rule fails: the smallest model that shows it, before and after."""
 
     kind: Kind
     message: str
@@ -48,10 +48,10 @@ class Finding:
     feed: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     rule: str = ""
     pipeline: str = ""
-    """The passes that were applied, where it was not one rule alone."""
+    """The passes that were applied, if it was not a single rule."""
 
     def describe(self) -> str:
-        """Show the model before and after, the data, and what differs."""
+        """Describe the model before and after, the data, and the difference."""
         parts = [f"{self.kind} in {self.rule}: {self.message}"]
         if self.pipeline:
             parts.append(f"pipeline: {self.pipeline}")
@@ -80,11 +80,10 @@ class Finding:
 
 @dataclass
 class FuzzReport:
-    """How many models were tried, how many a rule rewrote, and what went wrong.
+    """Number of models, of those that a rule rewrote, and the findings.
 
-    ``skipped`` models did not run before the rewrite and do not count. Those among them that are ``disputed`` run, but
-    two engines do not agree on what they compute. ``dead`` names the rules that could hardly be made to match, so that
-    nothing is known about them.
+    ``skipped`` models did not run before the rewrite and do not count. The ``disputed`` ones among them run, but two
+    engines disagree on their results. ``dead`` names the rules that matched too few models to judge them.
     """
 
     rule: str
@@ -98,7 +97,7 @@ class FuzzReport:
 
     @property
     def ok(self) -> bool:
-        """Tell whether the rule matched often enough and nothing went wrong."""
+        """Return whether the rule matched often enough without a finding."""
         return not self.findings and not self.dead
 
     @property
@@ -107,7 +106,7 @@ class FuzzReport:
         return {finding.kind for finding in self.findings}
 
     def add(self, other: FuzzReport) -> None:
-        """Count in what another rule of the same pass did."""
+        """Add the report of another rule of the same pass."""
         self.cases += other.cases
         self.matches += other.matches
         self.skipped += other.skipped
@@ -117,7 +116,7 @@ class FuzzReport:
         self.seconds += other.seconds
 
     def summary(self) -> str:
-        """Say in one line how it went."""
+        """Return a one-line summary."""
         verdict = ", ".join(str(finding.kind) for finding in self.findings)
         if self.dead:
             hint = "hardly matches" if self.matches else "never matches"
@@ -127,7 +126,7 @@ class FuzzReport:
         return f"{self.rule}: {verdict or 'ok'} ({numbers}, {self.seconds:.1f} s)"
 
     def describe(self) -> str:
-        """Say how it went, and show every finding."""
+        """Return the summary and all findings as text."""
         return "\n\n".join([self.summary(), *(finding.describe() for finding in self.findings)])
 
     def to_json(self) -> dict[str, Any]:

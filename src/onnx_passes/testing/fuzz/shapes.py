@@ -22,7 +22,7 @@ def shape(draws: Draws) -> Shape:
 
 
 def part(draws: Draws, whole: Shape) -> Shape:
-    """Draw a shape that broadcasts with another: mostly the same, else smaller, now and then larger."""
+    """Draw a shape that broadcasts with another: mostly the same, else smaller, sometimes larger."""
     how = draws.choose("broadcast", ("same", "same", "same", "drop", "ones", "scalar", "last", "expand"))
     match how:
         case "drop":
@@ -41,7 +41,7 @@ def part(draws: Draws, whole: Shape) -> Shape:
 
 
 def broadcast(shapes: Iterable[Shape]) -> Shape | None:
-    """Broadcast shapes, or return nothing if they do not fit."""
+    """Broadcast shapes; return None if they do not fit."""
     result: Shape = ()
     for other in shapes:
         rank = max(len(result), len(other))

@@ -1,4 +1,4 @@
-"""A site: one operator of the sketch while its inputs, attributes and outputs are decided."""
+"""One operator of the sketch while its inputs, attributes and outputs are chosen."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.schemas import schema_of
+from onnx_passes.rewrite.patterns import AttributeConstant
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 from onnx_passes.testing.fuzz.shapes import broadcast
 from onnx_passes.testing.fuzz.sketch import Op, Result
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Built:
-    """A value that exists: its name, type, shape, and contents if it is constant."""
+    """Value that exists: its name, type, shape, and contents if it is constant."""
 
     name: str
     dtype: ir.DataType
@@ -33,7 +33,7 @@ class Built:
 
 
 class RecipeSite:
-    """What a recipe of an operator works with; ``want`` is the shape that the reader of the result hopes for."""
+    """Operator under construction, for its recipe; ``want`` is the shape that the consumer of the result prefers."""
 
     def __init__(self, build: Build, op: Op, want: Shape) -> None:
         self._build = build
@@ -45,29 +45,29 @@ class RecipeSite:
 
     @property
     def draws(self) -> Draws:
-        """Return where choices come from."""
+        """Return the source of choices."""
         return self._build.draws
 
     def has(self, index: int) -> bool:
-        """Tell whether an input is present."""
+        """Return whether an input is present."""
         return index < len(self.op.inputs) and self.op.inputs[index] is not None
 
     def known(self, index: int) -> Shape | None:
-        """Return the shape of an input that exists already, as it is also used elsewhere."""
+        """Return the shape of an input that exists already, since it is also used elsewhere."""
         slot = self.op.inputs[index] if index < len(self.op.inputs) else None
         built = self._build.built.get(slot) if slot is not None else None
         return None if built is None else built.shape
 
     def is_computed(self, index: int) -> bool:
-        """Tell whether an input comes from another operator, which has its own idea of a shape."""
+        """Return whether an input comes from another operator, which decides its shape."""
         return self.has(index) and (isinstance(self.op.inputs[index], Result) or self.known(index) is not None)
 
     def input(
         self, index: int, shape: Shape, *, values: Any = None, recipe: str | None = None, at_most: int | None = None
     ) -> Built | None:
-        """Build an input with a shape in mind; ``values`` are what it must hold to make sense.
+        """Build an input with a preferred shape; ``values`` are the contents that it needs.
 
-        ``recipe`` says how a constant is filled, ``at_most`` bounds integers, as indices need it.
+        ``recipe`` fills a constant, ``at_most`` bounds integers, for example indices.
         """
         if not self.has(index) or self._done[index]:
             return self.inputs[index] if self.has(index) else None
@@ -80,7 +80,7 @@ class RecipeSite:
         return self.inputs[index]
 
     def in_order(self) -> list[int]:
-        """List the inputs that are left: those that exist, those that are computed, then the free ones."""
+        """List the remaining inputs: existing ones, then computed ones, then free ones."""
         left = [i for i, done in enumerate(self._done) if not done]
         return sorted(left, key=lambda i: (self.known(i) is None, not self.is_computed(i)))
 
@@ -90,12 +90,12 @@ class RecipeSite:
         return broadcast(shapes) if shapes else None
 
     def attribute(self, name: str, options: Sequence[Any], *, default: Any = None, optional: bool = True) -> Any:
-        """Decide an attribute as far as the pattern leaves it open; returns its value, or ``default`` if absent."""
+        """Choose an attribute if the pattern leaves it open; return its value, or ``default`` if it is absent."""
         if name in self.attributes:
             return self.attributes[name]
         pattern = self.op.pattern.attributes.get(name)
-        fixed = getattr(pattern, "_value", None)
-        if isinstance(pattern, language.AttrConstantPattern):
+        if isinstance(pattern, AttributeConstant):
+            fixed = pattern.value
             value: Any = list(cast(Sequence[Any], fixed)) if isinstance(fixed, list | tuple) else fixed
             self.attributes[name] = value
             return value
@@ -121,7 +121,7 @@ class RecipeSite:
         return self._build.types.variable(self.op, variable)
 
     def finish(self) -> None:
-        """Build the inputs that no recipe cared for, and decide the attributes that are left."""
+        """Build the inputs and choose the attributes that the recipe has left open."""
         for index in self.in_order():
             self.input(index, self.actual() or self.want)
         for name, attribute in _attributes(self.op, self._build.sketch.opset).items():
@@ -140,11 +140,11 @@ def _attributes(op: Op, opset: int) -> dict[str, Any]:
 
 
 def _options(attribute: Any) -> list[Any]:
-    """List values for an attribute that nobody knows more about: its default, and some others."""
+    """List values for an attribute without further information: its default, and some others."""
     default = onnx.helper.get_attribute_value(attribute.default_value) if attribute.default_value.name else None
     kind = onnx.AttributeProto
     if attribute.name == "saturate":
-        # About types of eight bits, which are not drawn; for others ONNX Runtime accepts nothing but the default.
+        # Only for 8-bit types, which are not drawn; for others ONNX Runtime accepts the default only.
         return [default]
     match int(attribute.type):
         case kind.FLOAT:
@@ -161,9 +161,9 @@ def _options(attribute: Any) -> list[Any]:
 
 
 Recipe = Callable[[RecipeSite], None]
-"""Decides the inputs and attributes of an operator so that they fit together."""
+"""Chooses inputs and attributes of an operator that fit together."""
 RECIPES: Interface[Recipe] = Interface(
     "fuzz",
-    "inputs and attributes that fit together, for models that are made up",
+    "inputs and attributes that fit together, for generated models",
     *(f"onnx_passes.testing.fuzz.{name}" for name in ("compute", "images", "movement", "operators")),
 )

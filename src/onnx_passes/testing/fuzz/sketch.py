@@ -1,4 +1,4 @@
-"""From a pattern to a sketch: alternatives and wildcards chosen, so that only types, shapes and values are open."""
+"""From a pattern to a sketch: alternatives and wildcards are chosen; types, shapes and values are open."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import onnx
-from onnxscript.rewriter import _pattern_ir as language  # pyright: ignore[reportPrivateUsage]
 
 from onnx_passes.graph.schemas import Signature, schema_of, signature
 from onnx_passes.ops.definition import DEFINITIONS
-from onnx_passes.rewrite.patterns import choices, operator_of
+from onnx_passes.rewrite.patterns import AnyValue, ConstantPattern, NodePattern, ResultPattern, Var, choices
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 
@@ -25,7 +24,7 @@ OPSETS = (20, 20, 20, 21, 18)
 
 @dataclass(eq=False)
 class Leaf:
-    """A value that the pattern takes from outside: a variable, or with ``fixed`` a constant that it names."""
+    """Value from outside the pattern: a variable, or with ``fixed`` a constant of the pattern."""
 
     name: str
     fixed: Any = None
@@ -34,7 +33,7 @@ class Leaf:
 
 @dataclass(eq=False)
 class Result:
-    """An output of an operator."""
+    """Output of an operator."""
 
     op: Op
     index: int
@@ -45,9 +44,9 @@ Slot = Leaf | Result
 
 @dataclass(eq=False)
 class Op:
-    """An operator whose attributes and outputs are still open."""
+    """Operator whose attributes and outputs are still open."""
 
-    pattern: language.NodePattern
+    pattern: NodePattern
     domain: str
     op_type: str
     inputs: list[Slot | None] = field(default_factory=list["Slot | None"])
@@ -55,13 +54,13 @@ class Op:
     results: dict[int, Result] = field(default_factory=dict[int, Result])
 
     def result(self, index: int) -> Result:
-        """Return the one object that stands for an output."""
+        """Return the unique object for an output."""
         return self.results.setdefault(index, Result(self, index))
 
 
 @dataclass
 class Sketch:
-    """Operators in the order in which they can be computed, and what the pattern returns."""
+    """Operators in topological order, and the outputs of the pattern."""
 
     opset: int
     ops: list[Op] = field(default_factory=list[Op])
@@ -69,20 +68,20 @@ class Sketch:
     outputs: list[Result] = field(default_factory=list[Result])
 
     def leaves(self) -> list[Leaf]:
-        """List the leaves, each once, in order."""
+        """List the leaves in order, without duplicates."""
         found = dict.fromkeys(slot for op in self.ops for slot in op.inputs if isinstance(slot, Leaf))
         return list(found)
 
 
 def sketch(rule: Rule, draws: Draws, opset: int | None = None) -> Sketch:
-    """Choose among the alternatives of a pattern, and a version of ONNX if none is given."""
+    """Choose among the alternatives of a pattern, and an opset if none is given."""
     drawing = _Drawing(draws, Sketch(draws.choose("opset", OPSETS) if opset is None else opset))
     for root in rule.roots:
         drawing.sketch.roots.append(drawing.op(root))
     for value in rule.pattern.outputs:
         slot = drawing.value(value)
         if not isinstance(slot, Result):
-            raise UnbuildableError("the pattern returns what it does not compute")
+            raise UnbuildableError("the pattern returns a value that it does not compute")
         drawing.sketch.outputs.append(slot)
     return drawing.sketch
 
@@ -91,14 +90,14 @@ class _Drawing:
     def __init__(self, draws: Draws, into: Sketch) -> None:
         self.draws = draws
         self.sketch = into
-        self._ops: dict[language.NodePattern, Op] = {}
+        self._ops: dict[NodePattern, Op] = {}
         self._values: dict[object, Slot | None] = {}
 
-    def op(self, pattern: language.NodePattern) -> Op:
-        """Sketch an operator and all below it, once."""
+    def op(self, pattern: NodePattern) -> Op:
+        """Sketch an operator and its operands, once."""
         if pattern in self._ops:
             return self._ops[pattern]
-        domain, op_type = operator_of(pattern) or self._wildcard(pattern)
+        domain, op_type = pattern.operator or self._wildcard(pattern)
         op = Op(pattern, domain, op_type)
         self._ops[pattern] = op
         op.inputs = [self.value(value) for value in pattern.inputs]
@@ -109,25 +108,25 @@ class _Drawing:
         self.sketch.ops.append(op)
         return op
 
-    def value(self, pattern: language.ValuePattern | None) -> Slot | None:
-        """Sketch a value; one that is named, or meant to be the same, once."""
+    def value(self, pattern: Var | None) -> Slot | None:
+        """Sketch a value; named and shared values only once."""
         if pattern is None:
             return None
-        if isinstance(pattern, language.AnyValue):
+        if isinstance(pattern, AnyValue):
             return Leaf("any")
-        key = pattern if isinstance(pattern, language.NodeOutputPattern) or pattern.name is None else pattern.name
+        key = pattern if isinstance(pattern, ResultPattern) or pattern.name is None else pattern.name
         if key not in self._values:
             self._values[key] = self._new_value(pattern)
         return self._values[key]
 
-    def _new_value(self, pattern: language.ValuePattern) -> Slot | None:
+    def _new_value(self, pattern: Var) -> Slot | None:
         alternatives = choices(pattern)
         if alternatives:
             which = self.draws.choose(f"or:{len(self._values)}", range(len(alternatives)))
             return self.value(alternatives[which][1])
-        if isinstance(pattern, language.NodeOutputPattern):
-            return self.op(pattern.producer()).result(pattern.output_index)
-        if isinstance(pattern, language.Constant):
+        if isinstance(pattern, ResultPattern):
+            return self.op(pattern.node).result(pattern.index)
+        if isinstance(pattern, ConstantPattern):
             return Leaf("fixed", fixed=pattern.value)
         name = pattern.name or "unnamed"
         if pattern.can_match_none and self.draws.often(f"absent:{name}", percent=35):
@@ -135,7 +134,7 @@ class _Drawing:
         return Leaf(name, optional=pattern.can_match_none)
 
     def _add_inputs(self, op: Op) -> None:
-        """Give an operator that may have more inputs than the pattern names some more."""
+        """Add inputs to an operator that may have more than the pattern names."""
         if not op.pattern.allow_other_inputs:
             return
         for definition in (DEFINITIONS.get((op.domain, op.op_type)) or ())[:1]:
@@ -148,26 +147,22 @@ class _Drawing:
         for number in range(max(more, least - len(op.inputs))):
             op.inputs.append(Leaf(f"{op.op_type}.{number}"))
 
-    def _wildcard(self, pattern: language.NodePattern) -> tuple[str, str]:
+    def _wildcard(self, pattern: NodePattern) -> tuple[str, str]:
         arity = sum(value is not None for value in pattern.inputs)
-        domain = str(pattern.domain) if pattern.domain.matches(str(pattern.domain)) else ""
+        domain = pattern.domain if pattern.may_be_in(pattern.domain) else ""
         usual: Sequence[str] = _WILDCARDS.get(arity, _TERNARY)
         if pattern.allow_other_inputs:
             usual = (*_UNARY, *_BINARY, *_TERNARY, *_OTHERS)
-        names = [name for name in usual if pattern.op.matches(name)]
+        names = [name for name in usual if pattern.may_be(name)]
         if not names:
-            names = [name for name in _OTHERS if pattern.op.matches(name)] or _any_operators(pattern, arity)
-        return domain, self.draws.choose(f"op:{pattern.op}", names)
+            names = [name for name in _OTHERS if pattern.may_be(name)] or _any_operators(pattern, arity)
+        return domain, self.draws.choose(f"op:{pattern.op_type}", names)
 
 
-def _any_operators(pattern: language.NodePattern, arity: int) -> list[str]:
+def _any_operators(pattern: NodePattern, arity: int) -> list[str]:
     schemas = cast(Any, onnx.defs.get_all_schemas())
     return sorted(
-        {
-            s.name
-            for s in schemas
-            if s.domain == "" and s.min_input <= arity <= s.max_input and pattern.op.matches(s.name)
-        }
+        {s.name for s in schemas if s.domain == "" and s.min_input <= arity <= s.max_input and pattern.may_be(s.name)}
     )
 
 

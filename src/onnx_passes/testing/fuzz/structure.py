@@ -1,4 +1,4 @@
-"""What findings have in common: operators, attributes, types and wiring of a model, not its names and values."""
+"""Structure of a model without names and values, by which findings are compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx_passes.graph.hashing.fingerprint import structural_hash
 
 
 def structure_of(model: bytes) -> str:
-    """Return a digest that models share if they differ in names, values and sizes of tensors only."""
+    """Return a digest that is independent of names, values and sizes of tensors."""
     known = ir.from_proto(onnx.ModelProto.FromString(model))
     for role in ("inputs", "outputs"):
         values: list[ir.Value] = list(getattr(known.graph, role))
@@ -29,7 +29,7 @@ def structure_of(model: bytes) -> str:
 
 
 def _hollow(tensor: ir.TensorProtocol | None) -> ir.TensorProtocol | None:
-    """Keep the type and the number of dimensions."""
+    """Keep only the type and the rank."""
     if tensor is None or tensor.dtype is ir.DataType.STRING:
         return None if tensor is None else ir.StringTensor([], shape=ir.Shape([0]))
     return ir.Tensor(np.zeros([1] * len(tensor.shape), tensor.dtype.numpy()), tensor.dtype)

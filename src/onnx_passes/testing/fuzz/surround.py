@@ -1,4 +1,4 @@
-"""Surroundings: what a model has around the pattern, from a second reader to a loop, and how much it tells."""
+"""Models around a pattern: further consumers, outputs, subgraphs, loops, and declared types and shapes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DATATYPE = "finn_datatype"
 
 
 def surround(parts: Parts, draws: Draws, *, annotated: bool) -> Case:
-    """Put a model together around the nodes of a pattern."""
+    """Assemble a model around the nodes of a pattern."""
     outputs = list(parts.results)
     if parts.interior and draws.happens(percent=10):
         outputs.append(_read(parts, draws, draws.freely(parts.interior)))
@@ -56,7 +56,7 @@ def _identity(source: str, target: str) -> onnx.NodeProto:
 
 
 def _read(parts: Parts, draws: Draws, value: Built) -> Built:
-    """Make a value inside the pattern an output, or let another node read it."""
+    """Make a value inside the pattern an output, or add another consumer."""
     if draws.number(0, 1):
         return value
     parts.nodes.append(_identity(value.name, "also"))
@@ -69,7 +69,7 @@ def _tail(parts: Parts, value: Built) -> Built:
 
 
 def _in_if(parts: Parts, outputs: list[Built]) -> list[Built]:
-    """Put the pattern in a branch that reads everything from outside."""
+    """Put the pattern into a branch that captures all its inputs."""
     infos = [_info(value.name, value.dtype, None) for value in outputs]
     then = onnx.helper.make_graph(parts.nodes, "then", [], infos)
     other: list[onnx.NodeProto] = []
@@ -85,7 +85,7 @@ def _in_if(parts: Parts, outputs: list[Built]) -> list[Built]:
 
 
 def _in_loop(parts: Parts, outputs: list[Built]) -> list[Built]:
-    """Put the pattern in the body of a loop that collects what it computes."""
+    """Put the pattern into the body of a loop that collects its results."""
     inputs = [_info("step", ir.DataType.INT64, ()), _info("go", ir.DataType.BOOL, ())]
     infos = [_info("on", ir.DataType.BOOL, ()), *(_info(value.name, value.dtype, None) for value in outputs)]
     body = onnx.helper.make_graph([_identity("go", "on"), *parts.nodes], "body", inputs, infos)
@@ -106,7 +106,7 @@ def _info(name: str, dtype: ir.DataType, shape: Shape | None) -> onnx.ValueInfoP
 
 
 def name_nodes(nodes: Sequence[onnx.NodeProto], how: str) -> None:
-    """Name nodes in order, after what they compute, or not at all."""
+    """Name nodes in order, after their results, or not at all."""
     for number, node in enumerate(nodes):
         if how == "plain":
             node.name = f"n{number}"
@@ -125,7 +125,7 @@ def _model(parts: Parts, outputs: Sequence[Built]) -> onnx.ModelProto:
         [*parts.heads, *parts.nodes],
         "case",
         inputs,
-        # Of operators of other domains onnx cannot tell the shape.
+        # onnx cannot infer shapes of operators of other domains.
         [_info(value.name, value.dtype, value.shape if domains else None) for value in unique],
         parts.initializers,
     )
@@ -134,7 +134,7 @@ def _model(parts: Parts, outputs: Sequence[Built]) -> onnx.ModelProto:
 
 
 def make_dynamic(model: onnx.ModelProto, inputs: Sequence[Input], draws: Draws) -> dict[str, Shape]:
-    """Declare less than is known of the inputs; returns other shapes that then also fit the declaration."""
+    """Declare inputs with less information than is known, and return other shapes that fit the declaration."""
     how = draws.choose("dimensions", _DIMENSIONS)
     other: dict[str, Shape] = {}
     if how == "static":
@@ -150,7 +150,7 @@ def make_dynamic(model: onnx.ModelProto, inputs: Sequence[Input], draws: Draws) 
                 dim.Clear()
                 if how != "nameless":
                     dim.dim_param = f"n{size}" if how == "by size" else f"{item.name}_{axis}"
-                # One element stays one: there the broadcasting of the first run would not fit the second.
+                # Size 1 stays 1: otherwise the broadcasting of the first run would not fit the second.
                 sizes[axis] = sizes[axis] + 2 if sizes[axis] > 1 else sizes[axis]
         other[item.name] = tuple(sizes)
     return other
@@ -168,7 +168,7 @@ def _annotate(model: onnx.ModelProto) -> None:
 
 
 def _infer(model: onnx.ModelProto, *, keep: bool) -> onnx.ModelProto:
-    """Fill in types and shapes as far as onnx can tell; interior ones are dropped unless they are to be kept."""
+    """Infer types and shapes with onnx; those of inner values are dropped unless ``keep``."""
     inferred = cast(Any, onnx.shape_inference.infer_shapes)(model, data_prop=True)
     if not keep:
         del inferred.graph.value_info[:]

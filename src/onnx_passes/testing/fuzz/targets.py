@@ -1,4 +1,4 @@
-"""What is fuzzed: one rule, how it is applied, and what is promised of it."""
+"""Targets of the fuzzer: a rule, how it is applied, and its claim."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHAPES = "shape-inference"
 
 @dataclass(frozen=True)
 class Target:
-    """A rule with the claim of its pass: ``limits`` are how far results may be off, nothing if not at all."""
+    """Rule with the claim of its pass: ``limits`` is the tolerance, None for equality."""
 
     name: str
     rule: Rule
@@ -44,7 +44,7 @@ class Target:
 def targets_of(thing: object) -> list[Target]:
     """List the rules of a pass, a rule, a name, a group, or rules of onnxscript; an operator is its own rule.
 
-    The name of one rule is that of its pass, a slash, and its own.
+    The name of a rule is ``pass/rule``.
     """
     if isinstance(thing, Target):
         return [thing]
@@ -73,11 +73,11 @@ def _one_of(targets: Sequence[Target], name: str) -> Target:
 
 
 def registered() -> list[Target]:
-    """List the rules of all registered passes; those that need options to be set up are left out."""
+    """List the rules of all registered passes, without passes that need options."""
     found: list[Target] = []
     for entry in REGISTRY.entries():
         cls = REGISTRY.load(entry)
-        # What several passes do together is fuzzed where it belongs.
+        # Sequences of passes are fuzzed by their members.
         if issubclass(cls, RewriteRuleSetPass) and not issubclass(cls, Together):
             with contextlib.suppress(TypeError):
                 found.extend(_targets(cast(Callable[[], RewriteRuleSetPass], cls)()))
@@ -112,7 +112,7 @@ def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    """Tell rules of a pass that have one name apart: the second one is ``pass/rule#2``."""
+    """Make names of rules within a pass unique: the second one is ``pass/rule#2``."""
     return [f"{name}#{before + 1}" if (before := names[:at].count(name)) else name for at, name in enumerate(names)]
 
 
@@ -126,7 +126,7 @@ def _applying(rules: Sequence[Rule], *, functions: bool = False) -> Callable[[ir
 
 
 def _limits(pass_: Pass) -> Limits | None:
-    """Return what the claim of a pass allows; a pass without one is held to the default tolerance."""
+    """Return the tolerance of the claim of a pass; without a claim, the default tolerance."""
     for claim in pass_.claims:
         if claim.kind == "equality":
             return None

@@ -1,4 +1,4 @@
-"""The work of a campaign: one rule tried from one seed, as plain data that any process can take."""
+"""Tasks of a campaign: one rule from one seed, as plain data for any process."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _LOADING = threading.Lock()
 
 @dataclass(frozen=True)
 class Plan:
-    """What all tasks of a campaign share: names of passes, or all that are registered, and how they are tried.
+    """Settings of all tasks of a campaign: names of passes (empty for all registered ones), and options.
 
-    With ``models`` random models of these families are judged under random pipelines of all passes, and no rules.
+    With ``models``, random models of these families run through random pipelines of all passes, instead of rules.
     """
 
     rules: tuple[str, ...] = ()
@@ -43,16 +43,16 @@ class Plan:
 
     @property
     def names(self) -> list[str]:
-        """List what is tried, by name: rules, or families of models."""
+        """List the names of targets: rules, or families of models."""
         return list(self.models or self.targets())
 
     def targets(self) -> dict[str, Target]:
-        """Find the rules by their names; what is imported must have been."""
+        """Find the rules by their names; user modules must be imported already."""
         found = [target for name in self.rules for target in targets_of(name)] if self.rules else registered()
         return {target.name: target for target in found}
 
     def version(self) -> str:
-        """Return a digest of everything that decides about findings: versions, our sources, those of the user."""
+        """Return a digest of everything that affects findings: versions, our sources, those of the user."""
         digest = hashlib.blake2b(repr((versions(), self.cases, astuple(self.effort), self.resources)).encode())
         for path in self._sources():
             digest.update(path.read_bytes())
@@ -66,7 +66,7 @@ class Plan:
                 yield Path(file)
 
     def command(self, rule: str, seed: int) -> str:
-        """Return the command that shows again what was found."""
+        """Return the command that reproduces a finding."""
         imports = [word for name in self.imports for word in ("--import", name)]
         if self.models:
             wanted = ["--models", rule, "--cases", str(self.cases), "--seed", str(seed)]
@@ -78,7 +78,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Task:
-    """One rule, or one family of models, and the seed that it is tried from."""
+    """One rule, or one family of models, and its seed."""
 
     plan: Plan
     rule: str
@@ -87,7 +87,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Found:
-    """A finding, with the structure and size of the reduced model."""
+    """Finding, with the structure and size of the reduced model."""
 
     finding: Finding
     structure: str
@@ -96,7 +96,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of a task; ``failure`` says why nothing did."""
+    """Result of a task; ``failure`` is set if it could not be done."""
 
     report: FuzzReport
     found: tuple[Found, ...] = ()
@@ -104,7 +104,7 @@ class Tried:
 
 
 class Workshop:
-    """Where tasks of a plan are done: rules are loaded once, and one process judges all cases."""
+    """State of a process for the tasks of a plan: loaded rules, and one worker for all cases."""
 
     def __init__(self, plan: Plan) -> None:
         self._targets = {} if plan.models else plan.targets()
@@ -119,7 +119,7 @@ class Workshop:
         self._worker.stop()
 
     def do(self, task: Task) -> Tried:
-        """Try a rule or a family; if that fails for another reason than passes, the others can still be tried."""
+        """Fuzz a rule or a family; an error outside of passes is returned, so that other tasks continue."""
         plan = task.plan
         limits = limited(time_limit=plan.resources.seconds, memory_limit=plan.resources.memory)
         with self._one_by_one, limits:
@@ -144,7 +144,7 @@ class Workshop:
 
 
 def do_task(task: Task) -> Tried:
-    """Do a task in a process that does others of its plan, too."""
+    """Do a task in a process that is shared by the tasks of its plan."""
     with _LOADING:
         workshop = _workshop(task.plan)
     return workshop.do(task)

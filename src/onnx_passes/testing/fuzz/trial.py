@@ -1,4 +1,4 @@
-"""Try one rule from one seed: scout for what makes it match, let hypothesis draw and shrink, report."""
+"""Fuzz one rule from one seed: scout for matches, let hypothesis draw and shrink, report."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.testing.fuzz.worker import Worker
 
 _UNBIASED = 120
-"""So many scouts go out before what others learned sends the next ones."""
+"""Number of scouts before the experience of earlier ones is used."""
 _EASY = 0.7
-"""A rule that matches so often needs no experience."""
+"""Share of matches above which a rule needs no experience."""
 _ALIVE = 1 / 3
 _MOST_TRIES = 6
-"""How many models are made for each one that is wanted, if many do not run."""
+"""Maximum number of generated models for each requested one, if many do not run."""
 
 
 class FoundError(Exception):
-    """A finding, on its way through hypothesis, which shrinks it."""
+    """Exception that carries a finding through hypothesis, which shrinks it."""
 
     def __init__(self, finding: Finding, case: Case) -> None:
         super().__init__(finding.message)
@@ -46,11 +46,11 @@ class FoundError(Exception):
 
 
 class _OutOfTime(BaseException):
-    """Ends a search that takes too long: hypothesis lets it pass."""
+    """Exception that ends a search; hypothesis does not catch it."""
 
 
 _FOUND: dict[Kind, type[FoundError]] = {kind: type(f"{kind}Error", (FoundError,), {}) for kind in Kind}
-"""Hypothesis tells findings apart by the class of what is raised."""
+"""Exception classes by kind, since hypothesis distinguishes failures by class."""
 
 
 class Trial:
@@ -73,12 +73,12 @@ class Trial:
         self._shrunk = 0
 
     def run(self) -> FuzzReport:
-        """Do all of it."""
+        """Run the trial."""
         started = time.perf_counter()
         experience = self._scout()
         errors = list(self._explore(experience))
         if not errors and self._has_soft:
-            # The same cases again, whose verdicts are known: now what was passed over counts and is shrunk.
+            # The same cases again, with cached verdicts: now soft findings count and are shrunk.
             self.report = FuzzReport(self.target.name)
             self._seen.clear()
             self._tries = 0
@@ -88,13 +88,15 @@ class Trial:
             self.report.findings.append(error.finding)
             self.found.append((error.finding, error.case))
         self.report.findings.sort(key=lambda finding: finding.kind.severity)
-        if not self.report.findings and is_dead(self.report.matches, self.cases):
+        # Hypothesis ends early where it finds few models that differ: these are judged by their own number.
+        tried = max(self.report.cases, self.cases // 2)
+        if not self.report.findings and is_dead(self.report.matches, tried):
             self.report.dead = (self.target.name,)
         self.report.seconds = time.perf_counter() - started
         return self.report
 
     def _scout(self) -> Experience:
-        """Learn from random cases which answers let the rule match."""
+        """Find out from random cases which answers let the rule match."""
         lessons = Lessons()
         while self._needs_scouts(lessons):
             experience = lessons.experience() if lessons.cases > _UNBIASED else None
@@ -158,7 +160,7 @@ class Trial:
             return None
 
     def _try(self, case: Case) -> bool:
-        """Judge a case and count it; returns whether it counts, and raises what was found."""
+        """Judge a case and count it; return whether it counts, and raise a finding."""
         counts = self._shrinking_since is None
         digest = hashlib.sha256(case.encode()).digest()
         if counts and digest in self._seen:
@@ -177,7 +179,7 @@ class Trial:
         return True
 
     def _verdict(self, case: Case, digest: bytes) -> Verdict:
-        """Judge a case once; when the time for shrinking is over, that ends the trial."""
+        """Judge a case once; raise _OutOfTime when the time for shrinking is over."""
         if digest not in self._known:
             if self._shrinking_since is not None:
                 self._shrunk += 1
@@ -188,7 +190,7 @@ class Trial:
         return self._known[digest]
 
     def _is_wanted(self, kind: Kind) -> bool:
-        """Tell whether a finding is to be shrunk: soft ones only if nothing else is found, none if a worse is known."""
+        """Return whether a finding is to be shrunk: soft ones only without others, none if a worse one is known."""
         if kind.is_soft and not self._wants_soft:
             self._has_soft = True
             return False
@@ -204,7 +206,7 @@ class Trial:
 
 
 def is_dead(matches: int, cases: int) -> bool:
-    """Tell whether a rule rewrote so few of the models that nothing is known about it."""
+    """Return whether a rule rewrote too few of the models to judge it."""
     return matches < _ALIVE * cases
 
 
@@ -213,7 +215,7 @@ def _is_easy(lessons: Lessons) -> bool:
 
 
 def finding_of(target: Target, verdict: Verdict, case: Case) -> Finding:
-    """Put together what is to be reported of a case."""
+    """Return the finding for the verdict on a case."""
     return Finding(
         Kind(verdict.kind),
         verdict.message,

@@ -1,4 +1,4 @@
-"""Element types: which values must share one, by the schemas of the operators between them."""
+"""Element types: values that must share one, by the schemas of their operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNSIGNED = frozenset({_D.UINT8, _D.UINT16, _D.UINT32, _D.UINT64, _D.BOOL})
 
 
 class Types:
-    """Classes of values that share a type, and the types that each class allows."""
+    """Equivalence classes of values by type, and the types that each class allows."""
 
     def __init__(self, sketch: Sketch, draws: Draws, hints: Hints) -> None:
         self._draws = draws
@@ -40,7 +40,7 @@ class Types:
                 self._narrow(leaf, _types_of_number(leaf.fixed))
 
     def of(self, value: Hashable) -> ir.DataType:
-        """Return the type of a value, chosen when it is first asked for."""
+        """Return the type of a value, chosen on first use."""
         root = self._find(value)
         if root not in self._chosen:
             allowed = self._allowed[root] & _POOL
@@ -53,7 +53,7 @@ class Types:
         return self._chosen[root]
 
     def variable(self, op: Op, name: str) -> ir.DataType:
-        """Return the type that a type variable of an operator stands for."""
+        """Return the type of a type variable of an operator."""
         return self.of((op, name))
 
     def _relate(self, op: Op) -> None:
@@ -65,7 +65,7 @@ class Types:
                     self._join((op, "T"), value)
             return
         for name, allowed in known.allowed.items():
-            # Nothing is said of variables that stand for sequences, too.
+            # Variables that may also be sequences are not restricted.
             if allowed:
                 self._narrow((op, name), allowed)
         for variables, slots, variadic in (
@@ -83,7 +83,7 @@ class Types:
         self._fix_cast(op)
 
     def _fix_cast(self, op: Op) -> None:
-        """Let a target that the pattern names decide the type of the result."""
+        """Set the type of the result of Cast to the target of the pattern."""
         target = getattr(op.pattern.attributes.get("to"), "_value", None)
         if op.op_type == "Cast" and isinstance(target, int):
             self._narrow(op.result(0), {_D(target)})
@@ -108,7 +108,7 @@ class Types:
 
 
 def _types_of_number(number: object) -> frozenset[ir.DataType]:
-    """Return the types that can hold what a pattern names."""
+    """Return the types that can hold a number of the pattern."""
     values = np.asarray(number, np.float64)
     if (values != np.rint(values)).any():
         return _FLOATS

@@ -1,4 +1,4 @@
-"""Results that ONNX Runtime leaves undefined: their values say nothing of a rule."""
+"""Results that ONNX Runtime leaves undefined, which cannot be compared."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ _Tensor = tuple[ir.DataType, list[int | None]]
 
 
 def reads_unwritten_memory(model: ir.Model, feed: Arrays) -> bool:
-    """Tell whether a run on these data contains a product that sums nothing.
+    """Return whether a run on these data contains a matrix product over an empty axis.
 
-    ONNX Runtime does not write the result of a MatMul over an empty axis, which should be zero: what comes out is what
-    was in memory before.
+    ONNX Runtime does not write the result of such a MatMul, which should be zero, but returns uninitialized memory.
     """
     proto = ir.to_proto(model)
     if not any(node.op_type in _PRODUCTS for node in _nodes(proto.graph)):
@@ -40,7 +39,7 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 def _with_tensors(
     graph: onnx.GraphProto, outer: dict[str, _Tensor]
 ) -> Iterator[tuple[onnx.NodeProto, dict[str, _Tensor]]]:
-    """Yield every node, at any depth, with what is known of the tensors in sight."""
+    """Yield every node, at any depth, with the tensors that are visible to it."""
     known = dict(outer)
     for value in (*graph.input, *graph.output, *graph.value_info):
         tensor = value.type.tensor_type

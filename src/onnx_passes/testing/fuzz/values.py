@@ -1,4 +1,4 @@
-"""Values of constants: recipes for those that rules look for, and those that they forget."""
+"""Values of constants: those that rules look for, and those that rules forget."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.verify.samples.grids import float_info
-from onnx_passes.verify.samples.reference import integer_limits
+from onnx_passes.fragment.allowed_values import float_info
+from onnx_passes.graph.tensor_types import integer_limits
 
 Shape = tuple[int, ...]
 
@@ -40,7 +40,7 @@ def make(recipe: str, dtype: ir.DataType, shape: Shape, seed: int) -> np.ndarray
 
 
 def convert(numbers: Any, dtype: ir.DataType) -> np.ndarray:
-    """Convert numbers to a type without complaints: what does not fit ends at the limits, NaN as zero."""
+    """Convert numbers to a type: saturate at its limits, NaN becomes zero."""
     array = np.asarray(numbers)
     with np.errstate(all="ignore"):
         if not dtype.is_integer():
@@ -53,7 +53,7 @@ def convert(numbers: Any, dtype: ir.DataType) -> np.ndarray:
 
 
 def special_floats(dtype: ir.DataType) -> list[float]:
-    """List floats on which arithmetic goes astray."""
+    """List floats with unusual arithmetic."""
     info = float_info(dtype)
     largest, normal, least = float(info.max), float(info.smallest_normal), float(info.smallest_subnormal)
     plain = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5]
@@ -61,7 +61,7 @@ def special_floats(dtype: ir.DataType) -> list[float]:
 
 
 def strings(random: np.random.Generator, shape: Shape) -> np.ndarray:
-    """Draw strings, the empty one among them."""
+    """Draw strings, including the empty one."""
     words = ("a", "", "b")
     return np.array([words[i] for i in random.integers(3, size=shape).flat], dtype=object).reshape(shape)
 

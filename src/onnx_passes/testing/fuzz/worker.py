@@ -1,4 +1,4 @@
-"""A forked process that judges cases: when a kernel crashes or a rule hangs, only it is lost."""
+"""Forked process that judges cases: crashes and hangs only end this process."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _ENTERING = b"rule"
 _FAILED = b"failed"
 _MATCH, _JUDGE = b"m", b"j"
 _PATIENCE = 3
-"""A case that takes too long is tried again, with so many times the seconds."""
+"""Factor for the time limit of the second attempt of a slow case."""
 
 
 Answer = Callable[[bytes], Verdict]
-"""Judges what is asked."""
+"""Function that answers a question."""
 
 
 class JudgingProcess:
-    """A process of its own that answers questions one by one, replaced when it is lost.
+    """Process that answers questions one by one, and is replaced when it is lost.
 
-    ``prepare`` is called in the process, with what is to be called when code under test is entered, and returns what
-    answers: all that it needs is loaded once.
+    ``prepare`` is called in the process, with a function to call before code under test, and returns the function that
+    answers, so that everything is loaded once.
     """
 
     def __init__(self, prepare: Callable[[Callable[[], None]], Answer], seconds: float = Effort.seconds) -> None:
@@ -53,13 +53,13 @@ class JudgingProcess:
         self.stop()
 
     def ask(self, question: bytes) -> Verdict:
-        """Return the answer, whatever happens to the process; only what takes too long twice is a finding.
+        """Return the answer, even if the process ends; a timeout must occur twice to be a finding.
 
-        The second time it may take longer: on a busy machine the first says little.
+        The second attempt has more time: on a busy machine the first timeout means little.
         """
         longest = _PATIENCE * self._seconds
         verdict = self._ask(question, self._seconds) or self._ask(question, longest)
-        return verdict or Verdict("finding", Kind.HANG, f"nothing came of it in {longest:g} s")
+        return verdict or Verdict("finding", Kind.HANG, f"no answer in {longest:g} s")
 
     def _ask(self, question: bytes, seconds: float) -> Verdict | None:
         connection = self._connection()
@@ -80,7 +80,7 @@ class JudgingProcess:
         return None if entered else Verdict("skipped")
 
     def stop(self) -> None:
-        """End the process, if there is one."""
+        """Stop the process, if there is one."""
         if self._finalizer is not None:
             self._reap()
 
@@ -104,7 +104,7 @@ class Worker(JudgingProcess):
         self._numbers = {id(target): number for number, target in enumerate(targets)}
 
     def judge(self, target: Target, case: Case, *, match_only: bool = False) -> Verdict:
-        """Judge a case; with ``match_only`` just tell whether the rule applies to a model that runs."""
+        """Judge a case; with ``match_only`` only check whether the rule applies to a model that runs."""
         return self.ask((_MATCH if match_only else _JUDGE) + self._numbers[id(target)].to_bytes(4) + case.encode())
 
 
@@ -119,7 +119,7 @@ def _judging(targets: Sequence[Target], entering: Callable[[], None]) -> Answer:
 
 
 def _serve(prepare: Callable[[Callable[[], None]], Answer], seconds: float, connection: Connection) -> None:
-    # What the fork brought along stays: no need to look through it again and again.
+    # The objects of the parent stay alive: exclude them from garbage collection.
     gc.freeze()
     answer = prepare(lambda: connection.send_bytes(_ENTERING))
     with contextlib.suppress(EOFError, ConnectionError):

@@ -1,4 +1,7 @@
-"""Write certificates: prove all rules of a pass and put down what came of it."""
+"""Write certificates: prove the rules of passes and write down what came of it.
+
+As a program, from the root of the sources, it writes the page of all laws and rules.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,28 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from pathlib import Path
+from typing import Literal
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.build import collect
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules
 from onnx_passes.core.registry import REGISTRY
-from onnx_passes.proofs.rule_certificate import PassCertificates, RuleCertificate, certificates_of, path_of
-from onnx_passes.proofs.rule_sources import modules_of, numbered, sources_of
+from onnx_passes.proofs.rule_certificate import (
+    PassCertificates,
+    RuleCertificate,
+    certificates_of,
+    path_of,
+)
+from onnx_passes.proofs.sources import modules_of, numbered, sources_of
+from onnx_passes.report.evidence import evidence, laws_page
 from onnx_passes.testing.fuzz.targets import Target, registered, targets_of
-from onnx_passes.testing.prove.engine import engine
 from onnx_passes.testing.prove.family import Effort
-from onnx_passes.testing.prove.prover import Engine, Verdict, prove
+from onnx_passes.testing.prove.prover import Engine, Verdict, engine, prove
 
+PAGE = Path("docs") / "reference" / "laws.md"
+Anew = Literal["all", "open", "stale"]
 _REWRITES = re.compile(r"Rewrites:(.*?)(?:\n\s*\w+:|\Z)", re.DOTALL)
 
 
@@ -38,34 +50,43 @@ def certify(
     pass_name: str,
     wanted: Sequence[str] = (),
     *,
-    only_open: bool = False,
+    anew: Anew = "all",
     by: Engine | None = None,
     effort: Effort | None = None,
 ) -> tuple[PassCertificates, list[Verdict]]:
     """Prove the rules of a pass, or those of the names that are wanted; of others what was known is kept.
 
-    With ``only_open`` rules that have a certificate of their source are not proved again.
+    Of certificates that are current all are made ``anew``; or those that prove nothing (``open``); or none (``stale``).
     """
     pass_ = _pass_named(pass_name)
     targets = targets_of(pass_name)
     names = numbered([target.rule.name for target in targets])
     sources = sources_of(pass_, names)
     held = certificates_of(pass_name)
-    known = dict[str, RuleCertificate]() if held is None else held.rules
+    known = {} if held is None else {name: each for name, each in held.rules.items() if not each.void}
     rules: dict[str, RuleCertificate] = {}
     verdicts: list[Verdict] = []
     for name, target in zip(names, targets, strict=True):
         before = known.get(name)
         is_wanted = not wanted or target.name in wanted or pass_name in wanted
-        is_closed = only_open and before is not None and before.is_proved and before.source == sources[name]
-        if not is_wanted or is_closed:
+        if not is_wanted or _is_kept(before, sources[name], anew):
             if before is not None:
                 rules[name] = before
             continue
         verdict = prove(target, by or engine, effort=effort)
         verdicts.append(verdict)
         rules[name] = _certificate(name, sources[name], _statement(pass_, name, names), verdict)
-    return PassCertificates(pass_name, solver(), modules_of(pass_, names), rules), verdicts
+    # Whoever finds all modules as they were does not look at the digests of rules.
+    are_current = all(each.source == sources[name] for name, each in rules.items())
+    modules = modules_of(pass_, names) if are_current else {}
+    return PassCertificates(pass_name, solver(), modules, rules), verdicts
+
+
+def _is_kept(before: RuleCertificate | None, source: str, anew: Anew) -> bool:
+    """Return whether a certificate is current and need not be made anew."""
+    if before is None or before.source != source:
+        return False
+    return anew == "stale" or (anew == "open" and before.is_proved)
 
 
 def certify_all(
@@ -73,25 +94,25 @@ def certify_all(
     wanted: Sequence[str],
     done: Callable[[PassCertificates, list[Verdict]], None],
     *,
-    only_open: bool = False,
+    anew: Anew = "all",
     jobs: int = 1,
     imports: Sequence[str] = (),
 ) -> None:
     """Prove the rules of passes in processes that import modules first, and hand over what came of each pass."""
     if jobs <= 1:
         for name in passes:
-            done(*certify(name, wanted, only_open=only_open))
+            done(*certify(name, wanted, anew=anew))
         return
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, spawn, import_user_modules, (imports,)) as pool:
-        waiting = [pool.submit(_certify_remotely, name, wanted, only_open) for name in passes]
+        waiting = [pool.submit(_certify_remotely, name, wanted, anew) for name in passes]
         for future in as_completed(waiting):
             done(*future.result())
 
 
-def _certify_remotely(pass_name: str, wanted: Sequence[str], only_open: bool) -> tuple[PassCertificates, list[Verdict]]:
+def _certify_remotely(pass_name: str, wanted: Sequence[str], anew: Anew) -> tuple[PassCertificates, list[Verdict]]:
     """Leave behind what cannot travel between processes: rules and models."""
-    certificates, _ = certify(pass_name, wanted, only_open=only_open)
+    certificates, _ = certify(pass_name, wanted, anew=anew)
     return certificates, []
 
 
@@ -138,3 +159,7 @@ def _statement(pass_: Pass, name: str, names: Sequence[str]) -> str:
     text = type(pass_).__doc__ or name
     told = _REWRITES.search(text)
     return " ".join((text.partition("\n")[0] if told is None else told[1]).split())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(laws_page(evidence()), encoding="utf-8")

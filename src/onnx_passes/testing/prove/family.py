@@ -1,25 +1,113 @@
-"""The family of a rule: small models that it rewrites, so varied that what holds for all of them holds for the rule."""
+"""The family of a rule: small models that it rewrites, so varied that what holds for all of them holds for the rule.
+
+Models are drawn as the fuzzer draws them, but small, and with each kind of answer in its turn; or they are variants of
+the models that the author of the rule gives, with other sizes, and other constants in the same places.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.text import from_text
 from onnx_passes.testing.fuzz.case import Case
-from onnx_passes.testing.fuzz.draws import Experience, Lessons, UnbuildableError
+from onnx_passes.testing.fuzz.draws import Draws, Experience, Lessons, RandomSource, UnbuildableError
 from onnx_passes.testing.fuzz.generate import case_of_model, generate
 from onnx_passes.testing.fuzz.targets import Target
-from onnx_passes.testing.prove.strata import StratifiedDraws, Stratum
-from onnx_passes.testing.prove.variants import varied
+from onnx_passes.testing.fuzz.values import convert, make
+
+T = TypeVar("T")
+
+RANKS = (0, 1, 2, 3, 4)
+SIZES = (2, 3, 1, 0)
+OPSETS = (20, 21, 18, 13, 22, 17, 23)
+_DIMS = (2, 3, 2, 3, 2, 1, 1, 3, 2, 0)
+_EXACT_CONSTANTS = (
+    *("mixed", "ramp", "one", "zero", "minus-one", "two", "half", "positive", "power"),
+    *("identity", "diagonal"),
+)
+"""Small dyadic numbers: what a rule computes of them is not rounded."""
+_FREE = 4
+"""One in so many models draws its type and rank freely, as experience has it."""
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Where in the family a model stands: its number decides its rank, types, operator set and declaration."""
+
+    number: int
+    exact: bool
+
+    @property
+    def is_free(self) -> bool:
+        """Tell whether rank and types are left to experience."""
+        return self.number % _FREE == _FREE - 1
+
+    def turn(self, options: Sequence[Any], period: int = 1) -> Any:
+        """Choose by turns: another answer for every so many models."""
+        return options[self.number // period % len(options)]
+
+
+class StratifiedDraws(Draws):
+    """Answers questions by turns where the family must cover all answers, by chance elsewhere.
+
+    Nothing surrounds the pattern: how rules deal with branches, loops and names is not theirs, but that of the driver.
+    """
+
+    every_type: ClassVar[bool] = True
+
+    def __init__(self, stratum: Stratum, seed: int, experience: Experience | None = None) -> None:
+        super().__init__(RandomSource(seed), experience)
+        self._stratum = stratum
+        self._asked: set[str] = set()
+
+    def choose(self, question: str, options: Sequence[T]) -> T:
+        """Choose one of the options."""
+        fixed = self._fixed(question, options)
+        if fixed is None:
+            return super().choose(question, options)
+        self.answers.append((question, repr(fixed)))
+        return fixed
+
+    def _fixed(self, question: str, given: Sequence[Any]) -> Any:
+        """Answer what is not left to chance."""
+        kind = question.partition(":")[0]
+        first = question not in self._asked
+        self._asked.add(question)
+        match kind:
+            case "opset":
+                return self._stratum.turn(OPSETS, 3)
+            case "kind of argument":
+                return given[-1] if self._stratum.is_free else given[0]
+            case "kind of constant" | "kind of variable" | "fixed":
+                return given[0]
+            case "dim":
+                return self._any([size for size in _DIMS if size in given])
+            case "rank" if first and not self._stratum.is_free:
+                return self._stratum.turn(RANKS)
+            case "dtype" if not self._stratum.is_free:
+                return self._stratum.turn(list(dict.fromkeys(given)), len(RANKS))
+            case "recipe" if self._stratum.exact:
+                return self._any([each for each in given if each in _EXACT_CONSTANTS])
+            case _:
+                return None
+
+    def _any(self, options: Sequence[T]) -> T:
+        return options[self.number(0, len(options) - 1)]
+
+    def freely(self, options: Sequence[T]) -> T:
+        """Leave out what surrounds a pattern: the simplest of it is nothing."""
+        return options[0]
+
 
 _UNBIASED = 60
 """So many models are drawn before what made others match guides the next ones."""
@@ -149,3 +237,76 @@ def fits(model: ir.Model) -> bool:
     except onnx.shape_inference.InferenceError:
         return False
     return True
+
+
+_SIZES = (2, 3, 1)
+_CHANGES = ("keep", "keep", "double", "halve", "negate", "positive", "power", "mixed")
+
+
+def varied(model: onnx.ModelProto, draws: Draws, *, dyadic: bool) -> onnx.ModelProto:
+    """Copy a model with other sizes and constants; raises UnbuildableError if they do not fit together.
+
+    ``dyadic`` rounds constants to eighths, so that what a rule computes of them is exact.
+    """
+    copied = onnx.ModelProto()
+    copied.CopyFrom(model)
+    _settle(copied, draws)
+    # Of operators of other domains onnx cannot tell the shape: there static sizes stay as they are.
+    is_standard = not any(node.domain for node in copied.graph.node)
+    if is_standard:
+        _resize(copied, draws)
+    for tensor in copied.graph.initializer:
+        _change(tensor, draws, dyadic=dyadic)
+    for node in copied.graph.node:
+        for attribute in node.attribute:
+            if is_constant_node(node) and attribute.name == "value":
+                _change(attribute.t, draws, dyadic=dyadic)
+    try:
+        inferred = cast(Any, onnx.shape_inference.infer_shapes)(copied, strict_mode=is_standard, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        raise UnbuildableError(str(error)) from error
+    return inferred
+
+
+def _axes(model: onnx.ModelProto) -> list[onnx.TensorShapeProto.Dimension]:
+    overridable = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in overridable]
+    return [dim for value in inputs for dim in value.type.tensor_type.shape.dim]
+
+
+def _settle(model: onnx.ModelProto, draws: Draws) -> None:
+    """Choose sizes for dynamic axes."""
+    named: dict[str, int] = {}
+    for dim in _axes(model):
+        if not dim.HasField("dim_value"):
+            name = dim.dim_param or str(len(named))
+            dim.dim_value = named[name] if name in named else named.setdefault(name, draws.choose("dim", _SIZES))
+
+
+def _resize(model: onnx.ModelProto, draws: Draws) -> None:
+    """Choose another size for an axis now and then, and forget those that follow from it."""
+    axes = _axes(model)
+    if axes and draws.often("other size", percent=50):
+        axes[draws.number(0, len(axes) - 1)].dim_value = draws.choose("dim", _SIZES)
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+
+
+def _change(tensor: onnx.TensorProto, draws: Draws, *, dyadic: bool) -> None:
+    dtype = ir.DataType(tensor.data_type)
+    if not dtype.is_floating_point():
+        return
+    how = draws.choose("constant of the author", _CHANGES)
+    array = onnx.numpy_helper.to_array(tensor)
+    if dyadic:
+        array = convert(np.rint(array.astype(np.float64) * 8) / 8, dtype)
+    match how:
+        case "keep":
+            changed = array
+        case "double" | "halve" | "negate":
+            changed = array * np.asarray({"double": 2, "halve": 0.5, "negate": -1}[how], array.dtype)
+        case _:
+            changed = make(how, dtype, array.shape, draws.number(0, 3))
+    name = tensor.name
+    tensor.CopyFrom(ir.to_proto(ir.Tensor(convert(changed, dtype), dtype, name=name)))

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -209,6 +209,7 @@ def compare(expected: Mapping[str, Array], found: Mapping[str, Array]) -> Compar
     """Compare tensors by name, in order: number, names, order, data types, shapes, then values bit by bit.
 
     NaN equals NaN whatever its payload; infinities and signs of zeros count; nothing is broadcast or converted.
+    Sequences are compared by length, then tensor by tensor.
     """
     places = {name: place for place, name in enumerate(name for name in found if name in expected)}
     here = 0
@@ -218,7 +219,7 @@ def compare(expected: Mapping[str, Array], found: Mapping[str, Array]) -> Compar
             tensors.append(TensorComparison(name, TensorStatus.MISSING, _type(array)))
             continue
         if places[name] == here:
-            tensors.append(compare_tensor(name, array, found[name]))
+            tensors += _compare_results(name, array, found[name])
         else:
             types = _type(array), _type(found[name])
             tensors.append(TensorComparison(name, TensorStatus.OUT_OF_PLACE, *types, positions=(here, places[name])))
@@ -227,6 +228,25 @@ def compare(expected: Mapping[str, Array], found: Mapping[str, Array]) -> Compar
         if name not in expected:
             tensors.append(TensorComparison(name, TensorStatus.UNEXPECTED, found_type=_type(array)))
     return Comparison(tuple(tensors))
+
+
+def _compare_results(name: str, expected: Any, found: Any) -> list[TensorComparison]:
+    """Compare two results, which are tensors, sequences of tensors, or absent optional values."""
+    old, new = _sequence(expected), _sequence(found)
+    if old is None and new is None:
+        return [compare_tensor(name, expected, found)]
+    if old is None or new is None or len(old) != len(new) or not old:
+        status = TensorStatus.EQUAL if old == new == [] else TensorStatus.SHAPE
+        return [TensorComparison(name, status, _type(expected), _type(found))]
+    pairs = enumerate(zip(old, new, strict=True))
+    return [compare_tensor(f"{name}[{place}]", first, second) for place, (first, second) in pairs]
+
+
+def _sequence(result: Any) -> list[Any] | None:
+    """Return the tensors of a sequence, none of an absent optional value; None for a tensor."""
+    if result is None:
+        return []
+    return cast("list[Any]", result) if isinstance(result, list) else None
 
 
 def compare_tensor(name: str, expected: Array, found: Array) -> TensorComparison:
@@ -305,7 +325,10 @@ class _Tally:
         )
 
 
-def _type(array: Array) -> TensorType:
+def _type(array: Any) -> TensorType:
+    sequence = _sequence(array)
+    if sequence is not None:
+        return TensorType("sequence", (len(sequence),))
     array = np.asarray(array)
     dtype = "string" if kind_of(array.dtype) is Kind.STRING else array.dtype.name
     return TensorType(dtype, array.shape)

@@ -1,16 +1,20 @@
-"""What a model declares about its inputs and outputs: passes keep it, and it is true."""
+"""Declared inputs and outputs of a model, which passes keep or change on purpose, and data that follow the changes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.base import Context, PassResult
+from onnx_passes.core.errors import UsageError
 from onnx_passes.core.walk import nested_graphs
+from onnx_passes.verify.comparison.ulp import Array
+from onnx_passes.verify.samples.dataset import Batch
+from onnx_passes.verify.samples.reference import Sample
 
 Dimensions = tuple[int | None, ...] | None
 
@@ -138,12 +142,12 @@ def outputs_of(model: ir.Model) -> tuple[Output, ...]:
     )
 
 
-def wrong_outputs(outputs: Sequence[Output], results: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Say which results are not as outputs are declared, by name."""
+def wrong_outputs(outputs: Sequence[Output], results: Mapping[str, object]) -> dict[str, str]:
+    """Return which results are not as outputs are declared, by name; sequences have no declared shape."""
     wrong: dict[str, str] = {}
     for output in outputs:
-        found = results.get(output.name)
-        if found is not None and not _fits(output.shape, found.shape):
+        found = cast("Any", results.get(output.name))
+        if hasattr(found, "shape") and not _fits(output.shape, found.shape):
             has = f"has the shape {list(found.shape)}"
             wrong[output.name] = f"output {output.name} is declared as {output.text}, but {has}"
     return wrong
@@ -192,3 +196,46 @@ def _dimensions(shape: ir.Shape | None) -> Dimensions:
 
 def _names(inputs: tuple[DeclaredInput, ...]) -> str:
     return ", ".join(given.name for given in inputs) or "none"
+
+
+@dataclass(frozen=True)
+class InterfaceHistory:
+    """The outputs that a model had, and what passes did to inputs and outputs since."""
+
+    outputs: tuple[str, ...] = ()
+    changes: tuple[ChangesInterface, ...] = ()
+
+    def then(self, change: ChangesInterface) -> InterfaceHistory:
+        """Return the history with one more change."""
+        return replace(self, changes=(*self.changes, change))
+
+    def as_taken_now(self, batch: Batch) -> Batch:
+        """Give inputs the form that they have now."""
+        inputs = batch.inputs
+        for change in self.changes:
+            inputs = change.inputs_after(inputs)
+        return replace(batch, inputs=inputs)
+
+    def left(self, expected: Sample, found: Sample) -> list[str]:
+        """Return the outputs of which something is expected; only a pass that says so may have taken some away."""
+        may_drop = any(isinstance(change, ShowsInside) for change in self.changes)
+        left = [output for output in expected if output in found or not may_drop]
+        for output in left if left else expected:
+            if output not in found:
+                raise UsageError(f"there is no output '{output}'")
+        return left
+
+    def under_old_names(self, found: Sample) -> Sample:
+        """Return results of outputs that the original has, too, under the names that they have there."""
+        named = {output: output for output in self.outputs}
+        for change in self.changes:
+            renamed: Mapping[str, str] = change.renamed if isinstance(change, RenamesInterface) else {}
+            named = {old: renamed.get(now, now) for old, now in named.items()}
+        return {old: found[now] for old, now in named.items() if now in found}
+
+    def as_returned_now(self, name: str, expected: Array, found: Array) -> Array:
+        """Give what is expected of an output the form that it has now; labels have none."""
+        if expected.ndim == found.ndim:
+            for change in self.changes:
+                ((name, expected),) = change.outputs_after({name: expected}).items()
+        return expected

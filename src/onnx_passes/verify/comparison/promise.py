@@ -1,4 +1,4 @@
-"""What results are held to: equality with those before, or a tolerance against those of the original model."""
+"""Claims about results: equality with those before, or a tolerance against the original, used up by each element."""
 
 from __future__ import annotations
 
@@ -9,12 +9,43 @@ from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
 
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
-from onnx_passes.verify.comparison.bounds import share_of_bound
 from onnx_passes.verify.comparison.compare import Comparison, TensorComparison, TensorStatus
-from onnx_passes.verify.comparison.ulp import Array, Kind, kind_of
+from onnx_passes.verify.comparison.ulp import Array, Kind, chunks, kind_of
+
+
+def share_of_bound(
+    expected: Array, found: Array, atol: float, rtol: float, rounding: Array | float = 0.0
+) -> NDArray[np.float64]:
+    """Return ``|found - expected| / (atol + rtol * |expected| + rounding)`` for every element.
+
+    It is infinite where no bound helps: NaN or an infinity against anything else, booleans and strings that differ,
+    any difference where the bound is zero. Arrays must be of one type and shape.
+    """
+    shares, more = np.empty(expected.size), np.broadcast_to(rounding, expected.shape).reshape(-1)
+    # In chunks: allocating large temporary arrays costs more than the arithmetic.
+    for start, a, b in chunks(expected, found):
+        part = slice(start, start + a.size)
+        shares[part] = _shares(a, b, atol, rtol, more[part])
+    return shares.reshape(expected.shape)
+
+
+def _shares(expected: Array, found: Array, atol: float, rtol: float, rounding: Array) -> NDArray[np.float64]:
+    kind = kind_of(expected.dtype)
+    if kind is Kind.STRING or kind is Kind.BOOL:
+        return np.where(expected == found, 0.0, np.inf)
+    wide = np.complex128 if kind is Kind.COMPLEX else np.float64
+    a, b = expected.astype(wide), found.astype(wide)
+    with np.errstate(all="ignore"):
+        distance = np.abs(b - a)
+        share = distance / (atol + rtol * np.abs(a) + rounding)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    # Where a number is NaN or infinite, so is its distance, and no bound makes the share finite.
+    return np.where(same, 0.0, np.where(np.isfinite(share), share, np.inf))
+
 
 Rounding = Mapping[str, Array]
 """How far rounding may move the elements of tensors, by name."""
@@ -77,6 +108,13 @@ class Promise:
     limits: Limits | None
     ignores: frozenset[str] = frozenset()
     unit: float = 0.0
+
+    @classmethod
+    def of(cls, claim: Claim, limits: Limits = DEFAULT) -> Promise:
+        """Return what a single claim promises; ``limits`` are those of a tolerance that names none."""
+        if claim.kind == "equality":
+            return cls(claim, None)
+        return cls(claim, limits_of(claim, limits), unit=float(str(claim.parameters.get("unit", 0))))
 
     @property
     def is_equality(self) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
+from onnx_passes.datatypes.base import EXACT_IN_DOUBLE
 
 Array = NDArray[Any]
 

@@ -1,23 +1,23 @@
-"""A model put together from pieces of another one, to run them all at once on values that are known."""
+"""Fragments of a model put together, to run them all at once on values that are known."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from onnx_passes.core.records import Application
-from onnx_passes.core.walk import nested_graphs
+from onnx_passes.fragment.assembly import Assembly
+from onnx_passes.fragment.fragment import Fragment, is_plain, shared_inputs
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.copy import copy_model, copy_node
-from onnx_passes.graph.randomness import is_random
+from onnx_passes.graph.randomness import Functions
 from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.run.activations import Activations, Arrays
 from onnx_passes.verify.run.execute import Executor, Sample
 from onnx_passes.verify.ties.decisions import decides
-from onnx_passes.verify.ties.forcing import computed_values, given, with_given_levels
+from onnx_passes.verify.ties.forcing import computed_values
 
 _DEEPEST = 50
 """So many nodes in a row are computed again where a value was not kept."""
@@ -30,18 +30,21 @@ class NotAtHandError(Exception):
     """A value that is needed is neither known nor quickly computed."""
 
 
-class Pieces:
-    """Collects copies of nodes; every value of the real model has one here that stands for it."""
+class FragmentBatch:
+    """The old and the new fragments of applications, copied into one model; what is known is fed, not computed."""
 
-    def __init__(self, activations: Activations) -> None:
-        self.nodes: list[ir.Node] = []
+    def __init__(self, activations: Activations, functions: Functions) -> None:
         self.bytes = 0
+        self._functions = functions
         self._activations = activations
-        self._known: Values = {}
+        self._copies = Assembly()
         self._feeds: dict[ir.Value, Arrays] = {}
-        self._weights: list[ir.Value] = []
-        self._names = 0
         self._whole: ir.Model | None = None
+
+    @property
+    def nodes(self) -> Sequence[ir.Node]:
+        """Return the nodes that run."""
+        return self._copies.nodes
 
     def add(self, application: Application) -> tuple[tuple[ir.Value, ...], tuple[ir.Value, ...], frozenset[str]]:
         """Copy what an application takes out and what it puts in.
@@ -51,17 +54,19 @@ class Pieces:
         matched, copied = frozenset(application.matched), Values()
         expected = tuple(self._old(old, matched, copied) for old, _ in application.replaced)
         inside = [value for node in matched for value in node.outputs]
-        own = [str(here.name) for value in inside if (here := copied.get(value) or self._known.get(value))]
+        own = [str(here.name) for value in inside if (here := copied.get(value) or self._copies.values.get(value))]
         so_far = len(self.nodes)
         found = tuple(self._new(new, copied) for _, new in application.replaced)
         # From now on the old value means the new one.
-        self._known.update((old, new) for (old, _), new in zip(application.replaced, found, strict=True))
+        self._copies.values.update((old, new) for (old, _), new in zip(application.replaced, found, strict=True))
         own += [str(value.name) for node in self.nodes[so_far:] for value in node.outputs]
         return expected, found, frozenset(own)
 
     def follow(self, replaced: Iterable[tuple[ir.Value, ir.Value]]) -> None:
-        """Let new values mean what the old ones do."""
-        self._known.update((new, self._known[old]) for old, new in replaced if old in self._known)
+        """Map new values to the copies of the old ones."""
+        self._copies.values.update(
+            (new, self._copies.values[old]) for old, new in replaced if old in self._copies.values
+        )
 
     def run(self, model: ir.Model, wanted: Iterable[ir.Value], executor: Executor) -> dict[ir.Value, Arrays]:
         """Run everything on all samples; returns the arrays of the wanted values. Raises ExecutionError."""
@@ -69,15 +74,7 @@ class Pieces:
         computed = [value for value in wanted if value.producer() is not None]
         arrays = {value: self._at_hand(value) for value in wanted if value.producer() is None}
         if computed:
-            graph = ir.Graph(
-                list(self._feeds),
-                computed,
-                nodes=self.nodes,
-                initializers=self._weights,
-                opset_imports=dict(model.opset_imports),
-                name="windows",
-            )
-            self._whole = ir.Model(graph, ir_version=model.ir_version, functions=list(model.functions.values()))
+            self._whole = self._copies.model(model, computed, name="windows")
             ready = executor.prepare(self._whole, engine="onnxruntime")
             runs = [ready.run(sample) for sample in self._samples()]
             arrays.update((value, tuple(run[str(value.name)] for run in runs)) for value in computed)
@@ -101,15 +98,14 @@ class Pieces:
         """
         if self._whole is None:
             return None
-        copied = copy_model(self._whole)
-        values = {value.name: value for node in copied.graph for value in node.outputs}
-        copied.graph.outputs[:] = found = [values[value.name] for value in wanted]
-        RemoveUnusedNodesPass()(copied)
+        copied = Fragment.between((), wanted).model(self._whole)
+        values = computed_values(copied)
         nodes = {node for name in at if name in values and (node := values[name].producer()) is not None}
         if any(map(decides, nodes)):
             # A level that flips is no matter of rounding alone.
             return None
-        samples = [sample for number, sample in enumerate(self._samples()) if number in numbers]
+        samples = [_inputs_of(copied, sample) for number, sample in enumerate(self._samples()) if number in numbers]
+        found = list(copied.graph.outputs)
         bounds = rounding_bounds(
             copied, found, samples, executor, at=nodes, enough=lambda place, bound: enough(numbers[place], bound)
         )
@@ -125,17 +121,19 @@ class Pieces:
         if self._whole is None or any(value.producer() is None for value in (*expected, *found)):
             return None
         inner = [node for node in self._whole.graph if any(value.name in own for value in node.outputs)]
+        computed = {value for node in inner for value in node.outputs}.union(expected, found)
         read = dict.fromkeys(value for node in inner for value in node.inputs if value is not None)
-        border = [value for value in read if value.producer() is not None and value.name not in own]
+        border = [value for value in read if value.producer() is not None and value not in computed]
         ready = executor.prepare(self._whole, also=border, engine="onnxruntime")
         names = [str(value.name) for value in border]
         runs = [ready.run(sample, only=names) for sample in self._samples()]
-        old, new = (_cut(self._whole, wanted, border, runs[0]) for wanted in (expected, found))
-        used = {value.name for model in (old, new) for value in model.graph.inputs if value.uses()}
-        for model in (old, new):
-            model.graph.inputs[:] = [value for value in model.graph.inputs if value.name in used]
-        fed = [sample | given(run) for sample, run in zip(self._samples(), runs, strict=True)]
-        return old, new, [{name: array for name, array in sample.items() if name in used} for sample in fed]
+        # Arrays of a run may be of wider types than the values are declared to have.
+        types = {v: ir.TensorType(ir.DataType.from_numpy(runs[0][str(v.name)].dtype)) for v in border}
+        declared = {value: ir.Value(type=type_, shape=value.shape) for value, type_ in types.items()}
+        cuts = [Fragment.between(border, dict.fromkeys(wanted)) for wanted in (expected, found)]
+        inputs = shared_inputs(cuts)
+        old, new = (replace(cut, inputs=inputs).model(self._whole, declared=declared) for cut in cuts)
+        return old, new, [_inputs_of(old, fed | run) for fed, run in zip(self._samples(), runs, strict=True)]
 
     def _samples(self) -> list[Sample]:
         return [
@@ -153,15 +151,16 @@ class Pieces:
         """Copy the matched nodes, unless an earlier application put them in: then they are here already."""
         if value in copied:
             return copied[value]
-        producer, known = value.producer(), self._known.get(value)
+        producer, known = value.producer(), self._copies.values.get(value)
         if producer not in matched or (known is not None and known not in self._feeds):
             return self._resolve(value, copied, 0)
         inputs = [None if given is None else self._old(given, matched, copied) for given in producer.inputs]
-        return self._copy(producer, inputs, value, copied)
+        self._copies.copy(producer, inputs, copied)
+        return copied[value]
 
     def _new(self, value: ir.Value, copied: Values) -> ir.Value:
         """Compute what takes the place of a value: what was kept of one that was there before may be out of date."""
-        if value not in copied and value not in self._known and value.producer() is not None:
+        if value not in copied and value not in self._copies.values and value.producer() is not None:
             try:
                 return self._compute(value, copied, 0)
             except NotAtHandError:
@@ -170,7 +169,7 @@ class Pieces:
 
     def _resolve(self, value: ir.Value, copied: Values, depth: int) -> ir.Value:
         """Find or make what stands for a value: copied, constant, kept from a run, or computed again."""
-        found = copied.get(value) or self._known.get(value)
+        found = copied.get(value) or self._copies.values.get(value)
         if found is not None:
             return found
         tensor = constant_tensor(value)
@@ -178,60 +177,29 @@ class Pieces:
         if tensor is None and value.is_graph_input() and arrays is None:
             tensor = value.const_value
         if tensor is not None:
-            made = ir.Value(name=self._name(), type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
-            made.const_value = tensor
-            self._weights.append(made)
-        elif arrays is not None:
-            made = self._feed(arrays)
-        else:
-            return self._compute(value, copied, depth)
-        self._known[value] = made
-        return made
+            return self._copies.weight(tensor, value)
+        return self._compute(value, copied, depth) if arrays is None else self._feed(value, arrays)
 
     def _compute(self, value: ir.Value, copied: Values, depth: int) -> ir.Value:
         producer = value.producer()
-        if producer is None or depth > _DEEPEST or not is_plain(producer):
+        if producer is None or depth > _DEEPEST or not is_plain(producer, self._functions):
             raise NotAtHandError
         inputs = [None if given is None else self._resolve(given, copied, depth + 1) for given in producer.inputs]
-        return self._copy(producer, inputs, value, self._known)
+        self._copies.copy(producer, inputs)
+        return self._copies.values[value]
 
-    def _copy(self, node: ir.Node, inputs: list[ir.Value | None], wanted: ir.Value, into: Values) -> ir.Value:
-        copy = copy_node(node, inputs)
-        self.nodes.append(copy)
-        for output, made in zip(node.outputs, copy.outputs, strict=True):
-            made.name = "" if output.name == "" else self._name()
-            made.type = None if output.dtype is None else ir.TensorType(output.dtype)
-            # Sizes may not be what they were; operators for channels last are expanded by the number of axes.
-            made.shape = None if output.shape is None else ir.Shape([None] * len(output.shape))
-            into[output] = made
-        return into[wanted]
-
-    def _feed(self, arrays: Arrays) -> ir.Value:
+    def _feed(self, value: ir.Value, arrays: Arrays) -> ir.Value:
         try:
             dtype = ir.DataType.from_numpy(arrays[0].dtype)
         except TypeError:
             raise NotAtHandError from None
         shapes = {array.shape for array in arrays}
         shape = ir.Shape(shapes.pop()) if len(shapes) == 1 else None
-        made = ir.Value(name=self._name(), type=ir.TensorType(dtype), shape=shape)
+        made = self._copies.feed(value, ir.Value(type=ir.TensorType(dtype), shape=shape))
         self._feeds[made] = arrays
         self.bytes += sum(np.asarray(array).nbytes for array in arrays)
         return made
 
-    def _name(self) -> str:
-        self._names += 1
-        return f"v{self._names}"
 
-
-def _cut(whole: ir.Model, wanted: Sequence[ir.Value], border: Sequence[ir.Value], run: Sample) -> ir.Model:
-    """Copy what computes wanted values from those at a border, which are given."""
-    cut = with_given_levels(whole, {str(value.name): value for value in border}, run)
-    values = computed_values(cut)
-    cut.graph.outputs[:] = [values[str(value.name)] for value in dict.fromkeys(wanted)]
-    RemoveUnusedNodesPass()(cut)
-    return cut
-
-
-def is_plain(node: ir.Node) -> bool:
-    """Tell whether a node computes the same wherever and whenever it runs."""
-    return not is_random(node) and not any(True for _ in nested_graphs(node))
+def _inputs_of(model: ir.Model, sample: Sample) -> Sample:
+    return {str(value.name): sample[str(value.name)] for value in model.graph.inputs}

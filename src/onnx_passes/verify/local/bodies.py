@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
+from onnx_passes.core.walk import all_nodes, holds_graphs
+from onnx_passes.fragment.assembly import OutsideError
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant, constant_tensor
-from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.parameters import called_graph
+from onnx_passes.graph.randomness import Functions
 from onnx_passes.verify.run.execute import Sample
 
 Path = tuple[str, ...]
 """Where a graph hangs: the result of the node that holds it and the attribute, from the outermost one on."""
-Functions = Mapping[ir.OperatorIdentifier, ir.Function]
 
 _CALL = "function"
 _LOOPS = ("Loop", "Scan", "SequenceMap")
@@ -62,7 +63,7 @@ class Body:
 
     @property
     def text(self) -> str:
-        """Say where the graph is, in words for people."""
+        """Describe where the graph is."""
         *around, result, attribute = self.path
         if self.is_call:
             return f"function {self.node.op_type} called by '{result}'"
@@ -76,7 +77,8 @@ class Body:
 
     def captured(self) -> dict[str, ir.Value]:
         """Return the values from outside that nodes here or deeper read, without constants."""
-        return {name: value for name, value in _outer(self.graph).items() if constant_tensor(value) is None}
+        inputs = Fragment.of(self.graph, self.graph.outputs).inputs
+        return {str(value.name): value for value in inputs if value.graph is not self.graph}
 
     def ran(self, seen: Mapping[str, np.ndarray]) -> bool | None:
         """Return whether the graph runs where these values occur; None if they do not say."""
@@ -151,23 +153,17 @@ class Body:
 
     def alone(self, model: ir.Model, feed: Sample | None = None) -> ir.Model:
         """Return the graph as a model of its own; inputs are declared as the arrays that they get, if given."""
-        captured = self.captured()
-        inputs = [_declare(value, feed) for value in (*self.graph.inputs, *captured.values())]
-        own = [value for value in self.graph.initializers.values() if not value.is_graph_input()]
-        constants = [_weight(value) for name, value in _outer(self.graph).items() if name not in captured]
-        weights = [*map(_weight, own), *constants]
-        known = {value.name: value for value in (*inputs, *weights)}
-        nodes = [_copy(node, known) for node in self.graph]
-        graph = ir.Graph(
-            inputs,
-            [known[value.name] for value in self.graph.outputs],
-            nodes=nodes,
-            initializers=weights,
-            # ONNX Runtime computes functions by the operator sets of the model.
-            opset_imports={**self.imports, **model.opset_imports},
-            name=self.attribute,
-        )
-        return ir.Model(graph, ir_version=max(model.ir_version, 4), functions=list(model.functions.values()))
+        inputs = (*self.graph.inputs, *self.captured().values())
+        fragment = Fragment(tuple(self.graph), tuple(self.graph.outputs), inputs)
+        declared = {value: _declare(value, feed) for value in inputs}
+        # ONNX Runtime computes functions by the operator sets of the model.
+        imports = {**self.imports, **model.opset_imports}
+        try:
+            copies = fragment.assembled(keeps_names=True, shapes="none", declared=declared)
+            outputs = [copies.read(value) for value in self.graph.outputs]
+        except OutsideError as error:
+            raise NoValueError(str(error)) from None
+        return copies.model(model, outputs, imports=imports, name=self.attribute)
 
     def _length(self, seen: Mapping[str, np.ndarray]) -> int | None:
         try:
@@ -231,20 +227,6 @@ def all_bodies(graph: ir.Graph, functions: Functions, path: Path = ()) -> Iterat
         yield from all_bodies(body.graph, inner, body.path)
 
 
-def _outer(graph: ir.Graph) -> dict[str, ir.Value]:
-    """Return what a graph reads but does not make, by name."""
-    inner: set[ir.Value | None] = {None}
-    read: dict[str, ir.Value] = {}
-    graphs = [graph, *(nested for node in all_nodes(graph) for nested in nested_graphs(node))]
-    for each in graphs:
-        inner.update(each.inputs, each.initializers.values())
-        inner.update(value for node in each for value in node.outputs)
-    for each in graphs:
-        used = [value for node in each for value in node.inputs] + list(each.outputs)
-        read |= {str(value.name): value for value in used if value is not None and value not in inner}
-    return read
-
-
 def values_read(body: Body) -> Sequence[ir.Value]:
     """List the values around a graph that decide whether it runs and on what."""
     given = [value for value in body.node.inputs if value is not None]
@@ -290,29 +272,3 @@ def _tensor_type(array: np.ndarray) -> ir.TensorType:
         return ir.TensorType(ir.DataType.from_numpy(array.dtype))
     except TypeError:
         raise NoValueError(f"{array.dtype} is no type of ONNX") from None
-
-
-def _weight(value: ir.Value) -> ir.Value:
-    tensor = constant_tensor(value) or value.const_value
-    if tensor is None:
-        raise NoValueError(f"weight '{value.name}' has no value")
-    made = ir.Value(name=value.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()))
-    made.const_value = tensor
-    return made
-
-
-def _here(value: ir.Value, known: dict[str | None, ir.Value]) -> ir.Value:
-    """Return the copy of a value; one that comes later stands before what reads it in no model that runs."""
-    if value.name not in known:
-        raise NoValueError(f"'{value.name}' is read before it is computed")
-    return known[value.name]
-
-
-def _copy(node: ir.Node, known: dict[str | None, ir.Value]) -> ir.Node:
-    """Copy a node with its names; graphs that it holds read by name and stay as they are."""
-    copied = copy_node(node, [None if value is None else _here(value, known) for value in node.inputs])
-    for old, new in zip(node.outputs, copied.outputs, strict=True):
-        new.name, new.type = old.name, old.type
-        if old.name:
-            known[old.name] = new
-    return copied

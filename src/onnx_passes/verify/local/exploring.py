@@ -10,14 +10,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.randomness import is_random
+from onnx_passes.graph.randomness import Functions, draws
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.ulp import Kind, kind_of
 from onnx_passes.verify.local.bodies import (
     Body,
-    Functions,
     NoValueError,
     Path,
     all_bodies,
@@ -189,7 +187,7 @@ class _Walk:
         return any(True for _ in bodies(body.graph, self.functions))
 
     def _leave(self, body: Body, obstacle: str, *, itself: bool) -> None:
-        """Say of the graphs in another one, and perhaps of itself, that nothing is known of them."""
+        """Mark the graphs in another one, and perhaps that graph itself, as not known."""
         for each in all_bodies(body.graph, self.functions, body.path):
             self.found[each.path] = Explored(each.text, obstacle=obstacle, lost=True)
         if itself:
@@ -201,7 +199,7 @@ class _Walk:
         if not self._holds_more(body):
             return
         try:
-            obstacle = _obstacle(body)
+            obstacle = _obstacle(body, model.functions)
             feeds = {run: body.feed(values) for run, values in taken.items()}
             alone = body.alone(model, next(iter(feeds.values())))
             turns = {run: body.turns(values) or 1 for run, values in taken.items()}
@@ -218,7 +216,7 @@ class _Walk:
         """Run a graph by itself: on the values around it or, where it takes none of them, on drawn ones."""
         around = _around(body, seen)
         earlier = self.before.get(body.path)
-        if obstacle := _obstacle(body):
+        if obstacle := _obstacle(body, model.functions):
             return self._give_up(body, obstacle, around)
         if earlier is not None and earlier.how == "drawn":
             return self._drawn(model, body, earlier.feeds, around)
@@ -326,8 +324,8 @@ def _types(graph: ir.Graph) -> dict[str, np.dtype | None]:
     return {str(value.name): None if value.dtype is None else value.dtype.numpy() for value in graph.inputs}
 
 
-def _obstacle(body: Body) -> str:
-    return "it computes something else each time" if any(map(is_random, all_nodes(body.graph))) else ""
+def _obstacle(body: Body, functions: Functions) -> str:
+    return "it computes something else each time" if any(draws(node, functions) for node in body.graph) else ""
 
 
 def _around(body: Body, seen: Runs) -> Runs:

@@ -9,24 +9,87 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from onnx_passes.core.base import Pass
-from onnx_passes.core.errors import ModelError
+from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.evidence import Evidence, Finding
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, StepRecord
+from onnx_passes.fragment.fragment import Fragment, operands
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 from onnx_passes.verify.comparison.promise import Promise
 from onnx_passes.verify.failure import Failure, failed_step
-from onnx_passes.verify.local.drawn import fill_drawn, weight_bytes
 from onnx_passes.verify.local.windows import Windows, evidence_of_checks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
+from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
+from onnx_passes.verify.samples.generate import generate
+
+BIG = 4 * 2**20
+"""Nodes that read a weight of more bytes than this are not run."""
+
+
+def weight_bytes(model: ir.Model) -> int:
+    """Return how many bytes the weights of a model take, each counted once."""
+    tensors = [value.const_value for graph in model.graphs() for value in graph.initializers.values()]
+    return sum(tensor.nbytes for tensor in {id(tensor): tensor for tensor in tensors}.values() if tensor is not None)
+
+
+def fill_drawn(known: Activations, model: ir.Model, seed: int) -> None:
+    """Fill in values of a model with what it computes where the results of nodes with big weights are drawn.
+
+    Raises ExecutionError if that is impossible.
+    """
+    light = without_big_weights(model)
+    try:
+        samples = generate(light, seed=seed)
+    except UsageError as error:
+        raise ExecutionError(f"no values can be drawn: {error}") from error
+    ready = known.executor.prepare(light, engine="onnxruntime")
+    taken, _ = run_generated(ready, samples, dynamic_axes(light))
+    values = {str(value.name): value for node in model.graph for value in node.outputs if value.name}
+    known.fill(light, taken, kept_for=values)
+    for name in known.samples[0].keys() & values.keys():
+        known.put(values[name], tuple(sample[name] for sample in known.samples))
+
+
+def without_big_weights(model: ir.Model) -> ir.Model:
+    """Cut out of a model what reads no big weights; what the other nodes compute are inputs.
+
+    What is computed from big weights alone is left out with them. Raises ExecutionError where no shape is known.
+    """
+    graph = model.graph
+    constant = {value for value in graph.initializers.values() if not value.is_graph_input()}
+    big = {value for value in constant if value.const_value is not None and value.const_value.nbytes > BIG}
+    light: list[ir.Node] = []
+    drawn: list[ir.Value] = []
+    for node in graph:
+        given = [value for value in node.inputs if value is not None]
+        if constant.issuperset(given):
+            constant.update(node.outputs)
+        if big.isdisjoint(given):
+            light.append(node)
+        elif constant.issuperset(given):
+            big.update(node.outputs)
+        else:
+            drawn += [value for value in node.outputs if value.uses() or value.is_graph_output()]
+    for value in drawn:
+        if value.dtype is None or value.shape is None:
+            raise ExecutionError(
+                f"the shape of '{value.name}' is not known", hint="run shape-inference before the other passes"
+            )
+    read = {value for node in light for value in operands(node)}
+    # ONNX Runtime wants some outputs, and none that is an input.
+    ends = [v for node in light for v in node.outputs if v.name and v.type is not None and v not in read]
+    if not ends:
+        raise ExecutionError("nothing is left to run without the nodes that read big weights")
+    return Fragment(tuple(light), tuple(ends), (*graph.inputs, *drawn)).model(model)
+
 
 BY_FRAGMENTS = "rewrites run one by one on values that are drawn, not the model"
 LEVEL = str(Finding("bits", "tested"))
 
 
 def beyond_memory(model: ir.Model, executor: Executor) -> str:
-    """Say that the weights of a model are more than a run may take, if so."""
+    """Return a message if the weights of a model exceed the memory limit, else an empty text."""
     size, limit = weight_bytes(model), executor.resources.memory
     if size <= limit:
         return ""
@@ -62,11 +125,11 @@ class Piecewise:
         self._settled = 0
 
     def before_pass(self, step: Step, model: ir.Model) -> None:
-        """Get ready to look at rewrites."""
+        """Prepare for the rewrites of a pass."""
         self._model, self._windows, self._settled = model, None, 0
 
     def before_rewrite(self, application: Application, *, keeps_bits: bool) -> None:
-        """Take in a rewrite, if it replaces values that are not known to be the same.
+        """Add a rewrite if it replaces values that are not known to be equal.
 
         What is proved is taken in, too: no run of the model will show it again.
         """

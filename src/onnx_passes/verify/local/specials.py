@@ -41,6 +41,8 @@ class Specials:
         self._current: list[Sample] = []
         self._found: list[Sample | ExecutionError] | None = None
         self._latest: list[Sample] = []
+        self.equal = True
+        """Whether the results that the last complaint looked at are those of before, bit by bit."""
         for kind, sample in samples:
             found = _run(ready, sample)
             if not isinstance(found, ExecutionError):
@@ -53,18 +55,21 @@ class Specials:
         self._found = [_run(ready, sample) for sample in self.samples]
 
     def complaint(self, model: ir.Model, promise: Promise) -> str:
-        """Say what is wrong with the results of a model, as far as the promise reaches."""
+        """Return the first violation of a promise in the results of a model, or an empty text."""
         if self._found is None:
             self.run(self._executor.prepare(model, engine="onnxruntime", feeds=self._feeds))
-        results, self._found, self._latest = self._found or (), None, []
+        results, self._found, self._latest, self.equal = self._found or (), None, [], True
         for kind, expected, found in zip(self._kinds, self._current, results, strict=True):
             judged = covers(promise)
             if isinstance(found, ExecutionError):
                 if judged:
                     return f"with {_WORDS[kind]} in the inputs the model no longer runs: {found}"
                 self._latest.append(expected)
+                self.equal = False
                 continue
-            wrong = promise.broken(compare(expected, found)) if judged else None
+            comparison = compare(expected, found)
+            self.equal = self.equal and comparison.equal
+            wrong = promise.broken(comparison) if judged else None
             if wrong is not None:
                 return f"with {_WORDS[kind]} in the inputs: {wrong.message()}"
             self._latest.append(found)
@@ -95,11 +100,11 @@ class SpecialWindows:
         self._windows: Windows | None = None
 
     def forget(self) -> None:
-        """Let go of the values: the model has changed otherwise than by rewrites that were checked."""
+        """Drop the recorded values: the model has changed otherwise than by checked rewrites."""
         self._known = None
 
     def begin(self, model: ir.Model, nodes: int) -> None:
-        """Get ready for the rewrites of a pass."""
+        """Prepare for the rewrites of a pass."""
         if self._known is None:
             self._known = Activations(self._executor, self._memory)
             try:
@@ -109,7 +114,7 @@ class SpecialWindows:
         self._windows = Windows(model, nodes, self._known) if self._known.samples else None
 
     def add(self, application: Application) -> None:
-        """Take in a rewrite."""
+        """Add a rewrite."""
         if self._windows is not None:
             self._windows.add(application)
 
@@ -138,5 +143,5 @@ class SpecialWindows:
 
 
 def covers(promise: Promise) -> bool:
-    """Tell whether a promise says anything about special samples."""
+    """Return whether a promise covers special samples."""
     return promise.is_equality and not promise.ignores & {"nnan", "ninf"}

@@ -95,14 +95,14 @@ class Unreached:
         """Whether the interface changed since the last complaint: then results need not be those of before."""
         self._origins: dict[Path, Path] = {}
         self._sources: dict[Path, Path] = {}
-        """Where graphs that moved were in the model as it came."""
+        """Where graphs that moved were in the original model."""
         self._latest: Found = {}
         self.inexact: list[Comparison] = []
         """How results differ that the last complaint left in peace."""
         self._is_fresh = False
         self._is_explored = self._is_accepted = False
         self._moves: list[dict[Path, Path]] = []
-        """Where graphs moved before the model as it came was explored."""
+        """Where graphs moved before the original model was explored."""
         self.original: Found = {}
         self.current: Found = {}
 
@@ -113,7 +113,7 @@ class Unreached:
         return len(hows), hows.count("reached"), hows.count("alone") + hows.count("drawn")
 
     def complaint(self, model: ir.Model, promise: Promise) -> str:
-        """Say what is wrong in graphs that do not run."""
+        """Return the first violation in graphs that samples do not reach, or an empty text."""
         self._explore_original()
         reference = self.current if promise.is_equality else self.original
         latest = self._explore(model, self.samples, reference)
@@ -151,7 +151,7 @@ class Unreached:
         return {path: replace(new, digest=digests.get(path, ())) for path, new in found.items()}
 
     def _explore_original(self) -> None:
-        """Run what samples do not reach of the model as it came, when it is compared with first.
+        """Run the unreached graphs of the original model, when it is first compared with.
 
         Graphs that went away by then, as constants keep them from running, are left out.
         """
@@ -164,7 +164,7 @@ class Unreached:
         self.original = self.current = found
 
     def _take_in_original(self, paths: tuple[Path, ...]) -> None:
-        """Run the model as it came with branches taken, unless graphs were moved or accepted since."""
+        """Run the original model with branches taken, unless graphs were moved or accepted since."""
         if not self._is_accepted and TAKEN not in self.original and not any(self._moves):
             self.original[TAKEN] = self._explorer.taken(self._source(), paths, self._given)
 
@@ -283,7 +283,7 @@ class Unreached:
         return any(path[:end] in self._settled for end in range(2, len(path) + 1, 2))
 
     def _is_impossible(self, path: Path) -> bool:
-        """Return whether the model as it came runs on no sample if it is made to take a branch.
+        """Return whether the original model runs on no sample if it is made to take a branch.
 
         Branches around it are taken, too: samples with which the model does not run then say nothing.
         """
@@ -293,7 +293,7 @@ class Unreached:
         return bool(runs) and not self._runs_taking([*around, path], runs)
 
     def _runs_taking(self, paths: Sequence[Path], samples: Sequence[Sample]) -> Sequence[Sample]:
-        """Return the samples with which the model as it came runs if it takes branches; all if that is not known."""
+        """Return the samples on which the original model runs if it takes branches; all if that is not known."""
         model = self._source()
         inside = {body.path: body for body in all_bodies(model.graph, functions_with_bodies(model))}
         bodies = [inside[path] for path in paths if path in inside]
@@ -464,7 +464,7 @@ def _compare(old: Sample, new: Sample, promise: Promise) -> Comparison:
 
 
 def _doubt(old: Explored, new: Explored, promise: Promise) -> str:
-    """Say why a graph is not known to compute the same, if nothing shows that it does not."""
+    """Return why two graphs are not known to compute the same, or an empty text."""
     if old.results and not new.results:
         return new.obstacle
     if new.how == "alone":

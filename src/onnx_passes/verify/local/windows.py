@@ -12,10 +12,11 @@ from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.records import Application
+from onnx_passes.fragment.fragment import is_plain
 from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.evidence import evidence_of
 from onnx_passes.verify.comparison.promise import NONE, Limits, Promise, PromiseFor, Rounding
-from onnx_passes.verify.local.batch import NotAtHandError, Pieces, is_plain
+from onnx_passes.verify.local.batch import FragmentBatch, NotAtHandError
 from onnx_passes.verify.run.activations import Activations, Arrays
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.ties.explain import UnexplainedError, explain
@@ -54,7 +55,7 @@ class WindowCheck:
 
     @property
     def equal(self) -> bool:
-        """Tell whether all values are equal bit by bit."""
+        """Return whether all values are equal bit by bit."""
         return all(comparison.equal for samples in self.comparisons for comparison in samples)
 
     def holds(self, promise: Promise) -> bool:
@@ -100,14 +101,18 @@ class Windows:
         self.windows: list[Window] = []
         self._model = model
         self._activations = activations
-        self._batch = Pieces(activations)
+        self._batch = FragmentBatch(activations, model.functions)
         self._most_nodes = max(_FEW, min(nodes // 2, MANY))
 
     def add(self, application: Application) -> None:
-        """Take in an application, before it changes the graph."""
+        """Add an application before it changes the graph."""
         nodes = (*application.matched, *application.added)
         full = len(self._batch.nodes) > self._most_nodes or self._batch.bytes > self._activations.limit
-        if full or application.graph is not self._model.graph or not all(map(is_plain, nodes)):
+        if (
+            full
+            or application.graph is not self._model.graph
+            or not all(is_plain(node, self._model.functions) for node in nodes)
+        ):
             self.missed += 1
             return
         try:
@@ -119,7 +124,7 @@ class Windows:
             self.windows.append(Window(number, owner, replaced, expected, found, own))
 
     def follow(self, application: Application) -> None:
-        """Let what an application puts in stand for what it replaces, where that is known to be the same."""
+        """Reuse what is known of replaced values for the new ones, of an application that keeps bits."""
         self._batch.follow(application.replaced)
 
     def run(self, executor: Executor) -> list[WindowCheck]:
@@ -168,7 +173,7 @@ class Windows:
         return [each for each in suspects if not self._differ_by_ties([each], executor)]
 
     def _differ_by_ties(self, suspects: Sequence[Suspect], executor: Executor) -> bool:
-        """Tell whether the values of applications differ by levels that flipped at ties, and within the tolerance."""
+        """Return whether applications differ by rounding ties alone, and within the tolerance."""
         windows = [check.window for check, _ in suspects]
         pairs = {old: new for window in windows for old, new in zip(window.expected, window.found, strict=True)}
         own = frozenset(name for window in windows for name in window.own)

@@ -11,13 +11,12 @@ from itertools import pairwise
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.verify.comparison.interface_history import InterfaceHistory
+from onnx_passes.verify.comparison.declarations import InterfaceHistory
 from onnx_passes.verify.metrics.accumulators import Metric
 from onnx_passes.verify.metrics.measure import Metrics, States, measure, merged, run_now
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.run.shipped import Shipped, Shipping
-from onnx_passes.verify.samples.dataset import Batch
-from onnx_passes.verify.samples.dataset_at import DatasetAt
+from onnx_passes.verify.samples.dataset import Batch, DatasetAt
 from onnx_passes.verify.samples.numpy_files import archive_numpy, read_numpy
 from onnx_passes.workers.cluster import Cluster
 from onnx_passes.workers.completed import Lost, all_of

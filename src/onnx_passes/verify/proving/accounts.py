@@ -1,7 +1,8 @@
 """Accounts of a step: every difference between the model before and after it must have been announced.
 
 Proofs are about announced rewrites. They say nothing of a model that was changed beside them, so objects are compared:
-nodes with their operators, inputs and attributes, weights, functions, operator sets, and the interface.
+nodes with their operators, inputs and attributes, weights with their exact values, functions, operator sets, and the
+interface. What a rewrite adds is compared with what was announced, while the proof was looked for.
 """
 
 from __future__ import annotations
@@ -15,12 +16,24 @@ from onnx_passes.core.records import Application
 from onnx_passes.core.walk import all_graphs, all_nodes, nested_graphs
 from onnx_passes.graph.schemas import schema_of
 from onnx_passes.graph.wording import name_of
+from onnx_passes.ops.semantics.exact_values import stored_exact_value
 from onnx_passes.verify.proving.constants import same_bits
 
 METHOD = "nothing computed changes"
 _Key = tuple[object, ...]
-_Weight = tuple[ir.Value, ir.TensorProtocol | None]
+_Held = tuple[ir.TensorProtocol | None, object]
+_Weight = tuple[ir.Value, _Held]
+"""A value with its tensor and what is stored as its exact value."""
 Container = ir.Graph | ir.Function
+
+
+@dataclass(frozen=True)
+class _Announced:
+    """What a rewrite is about to add: nodes with their inputs, and weights."""
+
+    application: Application
+    nodes: Mapping[ir.Node, tuple[_Key, Sequence[ir.Value | None]]]
+    weights: Mapping[ir.Value, _Held]
 
 
 class Accounts:
@@ -29,9 +42,10 @@ class Accounts:
     def __init__(self, model: ir.Model) -> None:
         self._nodes: dict[ir.Node, _Key] = {}
         self._inputs: dict[ir.Node, Sequence[ir.Value | None]] = {}
-        self._weights: dict[ir.Value, ir.TensorProtocol | None] = {}
+        self._weights: dict[ir.Value, _Held] = {}
         self._replaced: dict[ir.Value, ir.Value] = {}
         self._added: set[ir.Node] = set()
+        self._announced: _Announced | None = None
         self._functions = dict(model.functions)
         self._interface = _Interface.of(model.graph)
         self._containers = dict(_containers(model))
@@ -42,13 +56,23 @@ class Accounts:
         self._note_weights(_weights(model))
         self.computes_otherwise = False
 
+    def announce(self, application: Application) -> None:
+        """Note what a rewrite is about to add, as it is while a proof is looked for."""
+        nodes = {node: (_key(node), node.inputs) for node in _all_added(application)}
+        self._announced = _Announced(application, nodes, {value: _held(value) for value in application.initializers})
+
     def follow(self, application: Application) -> None:
         """Note a rewrite that was applied."""
         self._replaced.update(application.replaced)
-        added = [inner for node in application.added for inner in (node, *_nodes_inside(node))]
+        added = _all_added(application)
         self._added.update(added)
         self._note_nodes(added)
-        self._note_weights((value, value.const_value) for value in application.initializers)
+        self._note_weights((value, _held(value)) for value in application.initializers)
+        announced = self._announced
+        if announced is not None and announced.application is application:
+            for node, (key, inputs) in announced.nodes.items():
+                self._nodes[node], self._inputs[node] = key, inputs
+            self._weights.update(announced.weights)
         for graph in (graph for node in added for graph in nested_graphs(node)):
             self._ends[graph] = tuple(graph.inputs), tuple(graph.outputs)
             self._note_weights(_weights_of(graph))
@@ -107,9 +131,11 @@ class Accounts:
         return ""
 
     def _of_weight(self, weight: _Weight) -> str:
-        value, tensor = weight
-        before = self._weights.get(value, tensor)
-        same = before is tensor or (before is not None and tensor is not None and same_bits(before, tensor))
+        value, now = weight
+        before = self._weights.get(value, now)
+        if before[1] is not now[1]:
+            return f"the exact value of weight '{value.name}' was changed"
+        same = before[0] is now[0] or (before[0] is not None and now[0] is not None and same_bits(before[0], now[0]))
         return "" if same else f"weight '{value.name}' was changed"
 
     def _of_graph(self, graph: Container) -> str:
@@ -167,9 +193,18 @@ def _nodes_inside(node: ir.Node) -> Iterator[ir.Node]:
     return (inner for graph in nested_graphs(node) for inner in all_nodes(graph))
 
 
+def _all_added(application: Application) -> list[ir.Node]:
+    return [inner for node in application.added for inner in (node, *_nodes_inside(node))]
+
+
 def _key(node: ir.Node) -> _Key:
     # Attributes are immutable, and a mapping written in Python: the one in it is compared much faster.
-    return node.domain, node.op_type, node.overload, node.outputs, tuple(node.attributes.data.values())
+    exact = stored_exact_value(node.outputs[0]) if node.op_type == "Constant" else None
+    return node.domain, node.op_type, node.overload, node.outputs, tuple(node.attributes.data.values()), exact
+
+
+def _held(value: ir.Value) -> _Held:
+    return value.const_value, stored_exact_value(value)
 
 
 def _containers(model: ir.Model) -> Mapping[object, Container]:
@@ -193,7 +228,7 @@ def _weights(model: ir.Model) -> Iterator[_Weight]:
 
 
 def _weights_of(graph: ir.Graph) -> Iterator[_Weight]:
-    return ((value, value.const_value) for value in graph.initializers.values())
+    return ((value, _held(value)) for value in graph.initializers.values())
 
 
 def _same_definition(node: ir.Node, before: int | None, after: int | None) -> bool:

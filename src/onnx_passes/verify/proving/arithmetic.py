@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.quant import Quant
 from onnx_passes.verify.proving.pointwise import Pointwise, rows_of
-from onnx_passes.verify.proving.sides import Side
 
 _OPERATORS: Mapping[str, Callable[..., Any]] = {
     "Add": np.add,
@@ -33,18 +33,18 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 _TWO = 2
 
 
-def is_arithmetic(side: Side) -> bool:
+def is_arithmetic(side: Fragment) -> bool:
     """Tell whether numpy computes a side as any engine does."""
-    return len(side.results) == 1 and all(map(_is_known, side.moving))
+    return len(side.outputs) == 1 and all(map(_is_known, side.moving))
 
 
-def computed(found: Pointwise, side: Side, points: np.ndarray) -> np.ndarray:
+def computed(found: Pointwise, side: Fragment, points: np.ndarray) -> np.ndarray:
     """Return what a side makes of points of shape ``[channels, n]``."""
-    known: dict[ir.Value, np.ndarray] = {side.sources[0]: points}
+    known: dict[ir.Value, np.ndarray] = {side.inputs[0]: points}
     with np.errstate(all="ignore"):
         for node in side.moving:
             known[node.outputs[0]] = _result(found, node, known)
-    return np.broadcast_to(known[side.results[0]], points.shape)
+    return np.broadcast_to(known[side.outputs[0]], points.shape)
 
 
 def _is_known(node: ir.Node) -> bool:

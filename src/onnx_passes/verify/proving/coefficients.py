@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
+from onnx_passes.ops.normalization import Normalization
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving.sides import Side
 
 METHOD = "the same coefficients"
 _UNIT = 2.0**-24
@@ -26,7 +27,6 @@ _BLOCK = 2**15
 """Elements that are compared at a time, since they fit into the caches of processors."""
 _CHANNELS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}
 """The axis of the weights that makes the channels of a result."""
-_EPSILON = 1e-5
 
 
 class NoLayerError(Exception):
@@ -58,7 +58,7 @@ class _Layer:
         return replace(self, bias=self.bias + number, reach=reach, roundings=self.roundings + 1)
 
 
-def prove_coefficients(old: Side, new: Side) -> Proof | Unproved:
+def prove_coefficients(old: Fragment, new: Fragment) -> Proof | Unproved:
     """Compare the coefficients of two sides that are one product each."""
     try:
         before, after = _layer(old), _layer(new)
@@ -88,17 +88,17 @@ def _gamma(roundings: int) -> float:
     return roundings * _UNIT / (1 - roundings * _UNIT)
 
 
-def _layer(side: Side) -> _Layer:
+def _layer(side: Fragment) -> _Layer:
     """Read a side: a product, and elementwise operators behind it that multiply and add constants."""
     layer: _Layer | None = None
-    value = side.sources[0] if len(side.sources) == 1 else None
+    value = side.inputs[0] if len(side.inputs) == 1 else None
     for node in side.moving:
         dynamic = [given for given in node.inputs if side.is_dynamic(given)]
         if value is None or dynamic != [value] or len(node.outputs) > 1:
             raise NoLayerError("it is more than one chain of operators")
         layer = _product(node) if layer is None else _changed(layer, node, value)
         value = node.outputs[0]
-    if layer is None or [value] != list(side.results):
+    if layer is None or [value] != list(side.outputs):
         raise NoLayerError("it is no chain of operators from a product on")
     return layer
 
@@ -169,14 +169,10 @@ def _changed(layer: _Layer, node: ir.Node, value: ir.Value) -> _Layer:
 
 
 def _normalized(layer: _Layer, node: ir.Node) -> _Layer:
-    held = [constant(value) for value in node.inputs[1:5]]
-    gamma, beta, mean, variance = (None if array is None else array.astype(np.float64) for array in held)
-    if gamma is None or beta is None or mean is None or variance is None or layer.axis != 1:
-        raise NoLayerError("a parameter of BatchNormalization is computed")
-    spread = variance + float(np.float32(node.attributes.get_float("epsilon", _EPSILON)))
-    if not (spread > 0).all():
-        raise NoLayerError("a variance is not positive")
-    found = layer.plus(-mean).times(gamma / np.sqrt(spread)).plus(beta)
+    normal = Normalization.of(node, [constant(value) for value in node.inputs[1:5]])
+    if isinstance(normal, str) or layer.axis != 1:
+        raise NoLayerError(normal if isinstance(normal, str) else "another axis than that of channels is normalized")
+    found = layer.plus(-normal.mean.near).times(normal.factor.near).plus(normal.shift.near)
     return replace(found, roundings=found.roundings + 3)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.encode import Expand
 from onnx_passes.graph.randomness import is_random
@@ -21,7 +22,6 @@ from onnx_passes.ops.quantizer import rounds_to_integers
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.agreement import has_same_bits
 from onnx_passes.verify.proving.facts import Facts
-from onnx_passes.verify.proving.sides import Side
 
 METHOD = "the same computation"
 _NEUTRAL: Mapping[str, tuple[float, Collection[int]]] = {
@@ -37,12 +37,12 @@ _UNSIGNED = frozenset({"Round", "Floor", "Ceil", "Clip", "Identity", "Relu"})
 """What makes the same of zeros of either sign, but for the sign."""
 
 
-def prove_congruent(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
+def prove_congruent(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unproved:
     """Write both sides as terms, which are numbered so that equal ones have one number."""
     both_round = all(any(map(rounds_to_integers, side.moving)) for side in (old, new))
     for expand in (None, *((expander(facts.model.functions, fast=False),) if both_round else ())):
         terms = _Terms(facts.model.opset_imports, expand)
-        if [terms.of(old, value) for value in old.results] == [terms.of(new, value) for value in new.results]:
+        if [terms.of(old, value) for value in old.outputs] == [terms.of(new, value) for value in new.outputs]:
             dropped = sorted(terms.dropped)
             said = ["both sides apply the same operators to the same values"]
             if dropped:
@@ -65,7 +65,7 @@ class _Terms:
         self.held: dict[int, np.ndarray] = {}
         self.dropped: set[str] = set()
 
-    def of(self, side: Side, result: ir.Value) -> int:
+    def of(self, side: Fragment, result: ir.Value) -> int:
         for node in side.nodes:
             if node.outputs[0] not in self._known:
                 self._visit(node)

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.core.records import Application
+from onnx_passes.fragment.assembly import Assembly
+from onnx_passes.fragment.fragment import Fragment, FragmentError
+from onnx_passes.fragment.running import SideBySide
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.hashing.content import tensor_digest
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.agreement import disagreement
 from onnx_passes.verify.proving.facts import Facts
-from onnx_passes.verify.proving.running import Copies, SideBySide
-from onnx_passes.verify.proving.sides import NoSidesError, Side, sides_of
+from onnx_passes.verify.proving.fragments import fragments_of
 from onnx_passes.verify.run.execute import ExecutionError
 
 METHOD = "constants compared"
@@ -25,9 +27,9 @@ _MOST_BYTES = 2**26
 """Bytes of constants that wait to be compared."""
 
 
-def prove_constant(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
+def prove_constant(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unproved:
     """Run two sides that read nothing."""
-    expected, found = SideBySide((old, new), facts)([])
+    expected, found = SideBySide((old, new), facts.model, facts.executor)([])
     if wrong := disagreement(expected, found, ()):
         return Unproved(wrong)
     return _proof(sum(array.size for array in expected), _is_exact(old) and _is_exact(new))
@@ -48,7 +50,7 @@ class StoredConstants:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._copies = Copies()
+        self._copies = Assembly()
         self._waiting: list[_Waiting] = []
         self._bytes = 0
 
@@ -65,12 +67,13 @@ class StoredConstants:
                 return _proof(sum(tensor.size for tensor in stored), is_exact=True)
             return Unproved("the new constant has other bits")
         try:
-            old, _ = sides_of(application)
-        except NoSidesError as error:
+            old, _ = fragments_of(application, self._facts.model.functions)
+        except FragmentError as error:
             return Unproved(str(error))
-        if old.sources:
+        if old.inputs:
             return Unproved("the old value is not computed from constants")
-        pairs = tuple(zip(self._copies.add(old), stored, strict=True))
+        self._copies.add(old.nodes)
+        pairs = tuple(zip(map(self._copies.computed, old.outputs), stored, strict=True))
         self._waiting.append(_Waiting(application.number, application.rule, pairs, _is_exact(old)))
         self._bytes += sum(tensor.nbytes for tensor in stored)
         return None
@@ -83,12 +86,12 @@ class StoredConstants:
     def finish(self) -> Iterator[tuple[int, str, Proof | Unproved]]:
         """Run all that waits; yield number and rule of each application with its proof or the reason for none."""
         waiting, copies = self._waiting, self._copies
-        self._waiting, self._copies, self._bytes = [], Copies(), 0
+        self._waiting, self._copies, self._bytes = [], Assembly(), 0
         if not waiting:
             return
         try:
-            ready = self._facts.executor.prepare(copies.model(self._facts.model), engine="onnxruntime")
-            found = ready.run({})
+            outputs = dict.fromkeys(value for each in waiting for value, _ in each.pairs)
+            found = self._facts.executor.prepare(copies.model(self._facts.model, outputs), engine="onnxruntime").run({})
         except ExecutionError as error:
             reason = f"constants cannot be computed again: {error}"
             yield from ((each.number, each.rule, Unproved(reason)) for each in waiting)
@@ -105,7 +108,7 @@ def _proof(amount: int, is_exact: bool) -> Proof:
     return Proof("proved-here", METHOD, (said,), semantics=() if is_exact else _ROUNDED)
 
 
-def _is_exact(side: Side) -> bool:
+def _is_exact(side: Fragment) -> bool:
     """Return whether a side rounds no float: it moves elements, or computes with integers."""
     return all(
         traits_of(node).kind == "movement" or node.op_type in ("Identity", "Constant") or _is_of_integers(node.outputs)

@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 import numpy as np
 
+from onnx_passes.fragment.running import SideBySide
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.agreement import SIGNS, disagreement, signs_differ
 from onnx_passes.verify.proving.domain import points_of
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.pointwise import Pointwise
-from onnx_passes.verify.proving.running import SideBySide
 
 METHOD = "every value compared"
 _MOST_POINTS = 2**17
@@ -28,7 +28,7 @@ def prove_finite(found: Pointwise, facts: Facts, ignores: Collection[str]) -> Pr
     if found.free is None:
         return Unproved("constants vary along every axis")
     dtype = np.dtype(np.float32) if found.source.dtype is None else found.source.dtype.numpy()
-    old, new = SideBySide(found.sides, facts)(found.feeds(points.all().astype(dtype)))
+    old, new = SideBySide(found.sides, facts.model, facts.executor)(found.feeds(points.all().astype(dtype)))
     if wrong := disagreement(old, new, ignores):
         return Unproved(wrong)
     channels = "" if found.channels == 1 else f" of {found.channels} channels"

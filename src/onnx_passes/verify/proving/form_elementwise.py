@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_passes.analysis.exact.reals import Reals
 from onnx_passes.graph.shapes import dims
+from onnx_passes.numbers.reals import Reals
+from onnx_passes.ops.normalization import Normalization
 from onnx_passes.verify.proving.form_parts import centred, factors, positive, refuse
 from onnx_passes.verify.proving.forms import Form, Visit
-
-_EPSILON = 1e-5
 
 
 def mul(visit: Visit) -> Form:
@@ -113,14 +112,11 @@ def total(visit: Visit) -> Form:
 
 def batch_normalization(visit: Visit) -> Form:
     """Multiply and add a constant for each channel."""
-    if visit.node.attributes.get_int("training_mode", 0):
-        raise refuse(visit, "it is in training")
     shape = (1, -1, *(1,) * (visit.rank - 2))
-    gamma, beta, mean, variance = (visit.numbers(index).reshape(*shape) for index in (1, 2, 3, 4))
-    spread = variance + Reals.of(float(np.float32(visit.node.attributes.get_float("epsilon", _EPSILON))))
-    if not (spread.near > spread.slack).all():
-        raise refuse(visit, "a variance is not positive")
-    found = visit.form().plus(-mean).times(gamma / spread.root()).plus(beta)
+    normal = Normalization.of(visit.node, [visit.numbers(index).reshape(*shape) for index in (1, 2, 3, 4)])
+    if isinstance(normal, str):
+        raise refuse(visit, normal)
+    found = visit.form().plus(-normal.mean).times(normal.factor).plus(normal.shift)
     # A square root, a quotient and the sum before it are rounded as well.
     return replace(found, roundings=found.roundings + 3)
 

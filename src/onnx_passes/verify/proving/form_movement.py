@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_passes.analysis.exact.reals import Reals, joined
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.numbers.reals import Reals, joined
 from onnx_passes.verify.proving.form_parts import positive, refuse, shrunk
 from onnx_passes.verify.proving.forms import Form, Visit
 

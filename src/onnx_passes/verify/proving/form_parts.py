@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_passes.analysis.exact.reals import Reals
+from onnx_passes.numbers.reals import Reals
 from onnx_passes.verify.proving.forms import Form, NoFormError, Visit
 
 

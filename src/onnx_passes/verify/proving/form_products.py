@@ -7,10 +7,10 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from onnx_passes.analysis.exact.reals import Reals, product
 from onnx_passes.analysis.ranges.convolutions import bias_behind
 from onnx_passes.graph.arguments import reduced_axes
 from onnx_passes.graph.shapes import dimension, static_shape
+from onnx_passes.numbers.reals import Reals, product
 from onnx_passes.verify.proving.form_parts import centred, in_one_scale, refuse
 from onnx_passes.verify.proving.forms import Form, Visit
 

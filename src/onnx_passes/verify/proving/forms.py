@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.reals import Reals
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
+from onnx_passes.numbers.reals import Reals
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.meanings import same_numbers, stands_for
-from onnx_passes.verify.proving.sides import Side
 
 
 class NoFormError(Exception):
@@ -121,11 +121,11 @@ class Forms:
         self._arrays.append(integers)
         return "array", len(self._arrays) - 1
 
-    def of(self, side: Side) -> list[Form]:
+    def of(self, side: Fragment) -> list[Form]:
         """Return the forms of the results of a side. Raises NoFormError."""
         from onnx_passes.verify.proving.form_rules import SCALED_FORMS
 
-        for value in side.sources:
+        for value in side.inputs:
             self._source(value)
         for node in side.moving:
             if node.outputs[0] in self.known:
@@ -135,7 +135,7 @@ class Forms:
                 raise NoFormError(f"{node.op_type} has no form")
             found = rule(Visit(self, side, node))
             self.known.update(zip(node.outputs, found if isinstance(found, list) else [found], strict=True))
-        return [self.known[value] for value in side.results]
+        return [self.known[value] for value in side.outputs]
 
     def _source(self, value: ir.Value) -> None:
         if value in self.known:
@@ -154,7 +154,7 @@ class Visit:
     """A node of a side, and what is known of its inputs."""
 
     forms: Forms
-    side: Side
+    side: Fragment
     node: ir.Node
 
     @property

@@ -17,12 +17,14 @@ from collections.abc import Callable, Collection, Iterator
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.evidence import SEMANTICS
 from onnx_passes.core.records import Application
+from onnx_passes.fragment.fragment import FragmentError
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.coefficients import prove_coefficients
 from onnx_passes.verify.proving.congruence import prove_congruent
 from onnx_passes.verify.proving.constants import prove_constant
 from onnx_passes.verify.proving.facts import SPENT, Facts
 from onnx_passes.verify.proving.finite import prove_finite
+from onnx_passes.verify.proving.fragments import fragments_of
 from onnx_passes.verify.proving.labelled import moves_alone, prove_labelled
 from onnx_passes.verify.proving.pointwise import Pointwise, pointwise
 from onnx_passes.verify.proving.real_steps import prove_real_steps
@@ -30,7 +32,6 @@ from onnx_passes.verify.proving.reshaped import keeps_order, prove_reshaped
 from onnx_passes.verify.proving.same_definition import prove_same_definition
 from onnx_passes.verify.proving.scaled import prove_scaled
 from onnx_passes.verify.proving.shapes import prove_shapes, reads_shapes_alone
-from onnx_passes.verify.proving.sides import NoSidesError, sides_of
 from onnx_passes.verify.proving.steps import prove_steps
 
 Attempt = Callable[[], Proof | Unproved]
@@ -78,13 +79,13 @@ def _attempts(
     if not application.replaced:
         return
     try:
-        sides = sides_of(application)
-    except NoSidesError as error:
+        sides = fragments_of(application, facts.model.functions)
+    except FragmentError as error:
         reason = str(error)
         yield lambda: Unproved(reason)
         return
     yield lambda: prove_congruent(*sides, facts)
-    if not any(side.sources for side in sides):
+    if not any(side.inputs for side in sides):
         yield lambda: prove_constant(*sides, facts)
         return
     if all(map(reads_shapes_alone, sides)):

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.fragment import Fragment, shared_inputs
+from onnx_passes.fragment.running import SideBySide
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.agreement import disagreement
 from onnx_passes.verify.proving.facts import Facts
-from onnx_passes.verify.proving.running import SideBySide
-from onnx_passes.verify.proving.sides import Side, shared_sources
 
 METHOD = "labelled run"
 _MOST_ELEMENTS = 2**21
@@ -25,17 +25,17 @@ _ANY_SIZE = frozenset({"Identity", "Squeeze", "Transpose", "Unsqueeze"})
 """What does the same to axes of any size."""
 
 
-def moves_alone(side: Side) -> bool:
+def moves_alone(side: Fragment) -> bool:
     """Tell whether a side does nothing but move elements."""
     return not _mark(side, set())
 
 
-def prove_labelled(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
+def prove_labelled(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unproved:
     """Run two sides that only move elements on labels."""
     labels: set[ir.Value] = set()
     for side in (old, new):
         _mark(side, labels)
-    sources = shared_sources((old, new))
+    sources = shared_inputs((old, new))
     any_size = all(_takes_any_size(node) for side in (old, new) for node in side.moving)
     sizes = _sizes(sources, any_size=any_size)
     if isinstance(sizes, str):
@@ -48,7 +48,12 @@ def prove_labelled(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
         count = math.prod(sizes[value])
         arrays.append((start + np.arange(count, dtype=np.float64)).reshape(sizes[value]))
         start += count
-    run = SideBySide((old, new), facts, lambda value: ir.DataType.DOUBLE if value in labels else value.dtype)
+    run = SideBySide(
+        (old, new),
+        facts.model,
+        facts.executor,
+        dtype_of=lambda value: ir.DataType.DOUBLE if value in labels else value.dtype,
+    )
     expected, found = run(arrays)
     if wrong := disagreement(expected, found, ()):
         return Unproved(f"element {wrong}", refuted=True)
@@ -57,9 +62,9 @@ def prove_labelled(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
     return Proof("proved-here", METHOD, (f"all {amount:,} elements come from the same places, for {where}",))
 
 
-def _mark(side: Side, labels: set[ir.Value]) -> str:
+def _mark(side: Fragment, labels: set[ir.Value]) -> str:
     """Find the values that hold elements of the sources; says what does more than to move them."""
-    labels.update(side.sources)
+    labels.update(side.inputs)
     for node in side.moving:
         held = [value in labels for value in node.inputs if value is not None]
         if not any(held):
@@ -77,7 +82,7 @@ def _mark(side: Side, labels: set[ir.Value]) -> str:
         ):
             return f"{node.op_type} fills in a number"
         labels.update(node.outputs)
-    return "" if all(value in labels for value in side.results) else "a result holds something else"
+    return "" if all(value in labels for value in side.outputs) else "a result holds something else"
 
 
 def _takes_any_size(node: ir.Node) -> bool:

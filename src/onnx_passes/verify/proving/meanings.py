@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.constants import has_meaning, meaning
-from onnx_passes.analysis.exact.reals import Reals
-from onnx_passes.analysis.exact.surd import Number, Surd
 from onnx_passes.graph.constants import constant
+from onnx_passes.numbers.reals import Reals
+from onnx_passes.numbers.surds import Number, Surd
+from onnx_passes.ops.semantics.exact_values import exact_value, has_exact_value
 
 _UNITS = {np.dtype(np.float32): (2.0**-24, 2.0**-149), np.dtype(np.float64): (2.0**-53, 2.0**-1074)}
 """How far rounding takes a number of a type, in proportion and at least."""
@@ -18,8 +18,8 @@ _MOST_EXACT = 4
 
 def stands_for(value: ir.Value | None) -> Reals | None:
     """Return the numbers that a constant stands for; nothing if they are not those that it holds, but for rounding."""
-    said, held = meaning(value), constant(value)
-    if said is None or held is None or not has_meaning(value):
+    said, held = exact_value(value), constant(value)
+    if said is None or held is None or not has_exact_value(value):
         return said
     if held.dtype not in _UNITS:
         return None

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.verify.proving.sides import Side
 
 _WEIGHT_AXES: Mapping[str, int] = {"Conv": 0, "MatMul": 1, "ConvTranspose": 1}
 """The axis of the weights that makes the channels of a product; of a MatMul, if they are one matrix."""
@@ -27,13 +27,13 @@ class Mirrored:
     Signs are 1 or -1, and broadcast against the values.
     """
 
-    sides: tuple[Side, Side]
+    sides: tuple[Fragment, Fragment]
     old: ir.Value
     new: ir.Value
     signs: np.ndarray
 
 
-def mirrored(old: Side, new: Side) -> Mirrored | None:
+def mirrored(old: Fragment, new: Fragment) -> Mirrored | None:
     """Find the product at the beginning of either side, and cut the sides behind it."""
     first, second = _product(old), _product(new)
     if first is None or second is None or first is second:
@@ -41,20 +41,22 @@ def mirrored(old: Side, new: Side) -> Mirrored | None:
     signs = _signs(first, second)
     if signs is None:
         return None
-    sides = (_behind(old, first), _behind(new, second))
-    if any(side.sources != (node.outputs[0],) for side, node in zip(sides, (first, second), strict=True)):
+    pairs = ((old, first), (new, second))
+    before, after = (Fragment.between((node.outputs[0], *side.inputs), side.outputs) for side, node in pairs)
+    sides = before, after
+    if any(side.inputs != (node.outputs[0],) for side, node in zip(sides, (first, second), strict=True)):
         return None
     return Mirrored(sides, first.outputs[0], second.outputs[0], signs)
 
 
-def _product(side: Side) -> ir.Node | None:
-    if len(side.sources) != 1:
+def _product(side: Fragment) -> ir.Node | None:
+    if len(side.inputs) != 1:
         return None
-    users = [node for node in side.nodes if side.sources[0] in node.inputs]
+    users = [node for node in side.nodes if side.inputs[0] in node.inputs]
     node = users[0] if len(users) == 1 else None
     if node is None or node.domain or node.op_type not in _WEIGHT_AXES:
         return None
-    return node if node.inputs[0] is side.sources[0] else None
+    return node if node.inputs[0] is side.inputs[0] else None
 
 
 def _signs(old: ir.Node, new: ir.Node) -> np.ndarray | None:
@@ -85,11 +87,3 @@ def _sign(old: np.ndarray, new: np.ndarray, axis: int) -> np.ndarray | None:
     others = tuple(each for each in range(old.ndim) if each != axis)
     same, opposite = (old == new).all(axis=others), (old == -new).all(axis=others)
     return np.where(same, 1, -1).astype(old.dtype) if (same | opposite).all() else None
-
-
-def _behind(side: Side, product: ir.Node) -> Side:
-    nodes = tuple(node for node in side.nodes if node is not product)
-    inside = {value for node in nodes for value in node.outputs}
-    read = dict.fromkeys(value for node in nodes for value in node.inputs if value is not None and value not in inside)
-    beginnings = (product.outputs[0], *side.sources)
-    return Side(nodes, side.results, tuple(value for value in beginnings if value in read or value in side.results))

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.channels import ByChannel
+from onnx_passes.fragment.fragment import Fragment, shared_inputs
 from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.traits import is_elementwise, traits_of
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.multi_threshold import channel_axis
 from onnx_passes.ops.quantizing import is_quantizer
 from onnx_passes.verify.proving.mirrored import mirrored
-from onnx_passes.verify.proving.sides import Side, shared_sources
 
 _MOST_CHANNELS = 2**16
 _CHANNELS = 1
@@ -26,7 +27,7 @@ _BY_PLACE = frozenset({"Max", "Min", "Where"})
 
 
 @dataclass(frozen=True, eq=False)
-class Pointwise:
+class Pointwise(ByChannel):
     """Two sides that read ``source`` alone, and the axes with their sizes along which constants vary.
 
     The old side may read what is the same but for ``signs``, a number for each channel.
@@ -34,7 +35,7 @@ class Pointwise:
 
     source: ir.Value
     axes: dict[int, int]
-    sides: tuple[Side, Side]
+    sides: tuple[Fragment, Fragment]
     signs: np.ndarray | None = None
 
     @property
@@ -42,44 +43,19 @@ class Pointwise:
         """Return the number of axes of the source."""
         return rank(self.source) or 0
 
-    @property
-    def layout(self) -> tuple[int, ...]:
-        """Return the shape of the channels, of the rank of the source."""
-        return tuple(self.axes.get(axis, 1) for axis in range(self.rank))
-
-    @property
-    def channels(self) -> int:
-        """Return the number of different functions."""
-        return math.prod(self.axes.values())
-
-    @property
-    def free(self) -> int | None:
-        """Return an axis along which constants do not vary."""
-        return next((axis for axis in range(self.rank) if axis not in self.axes), None)
-
     def feeds(self, points: np.ndarray) -> list[np.ndarray]:
         """Return what either side reads for points of shape ``[channels, n]``."""
         if self.signs is None:
             return [self.laid(points)]
         return [self.laid(points * self.signs[:, None] + self.signs.dtype.type(0)), self.laid(points)]
 
-    def laid(self, points: np.ndarray) -> np.ndarray:
-        """Give points of shape ``[channels, n]`` the rank of the source, one behind the other along the free axis."""
-        assert self.free is not None
-        return np.moveaxis(points.reshape(*self.layout, -1), -1, self.free).squeeze(self.free + 1)
 
-    def unlaid(self, array: np.ndarray) -> np.ndarray:
-        """Return the elements of a result by channel, in the shape ``[channels, n]``."""
-        assert self.free is not None
-        return np.moveaxis(np.expand_dims(array, self.free + 1), self.free, -1).reshape(self.channels, -1)
-
-
-def pointwise(sides: tuple[Side, Side]) -> Pointwise | str:
+def pointwise(sides: tuple[Fragment, Fragment]) -> Pointwise | str:
     """See two sides as functions of single elements, or say why they are none."""
     turned = mirrored(*sides)
     if turned is not None:
         sides = turned.sides
-    sources = [turned.new] if turned is not None else shared_sources(sides)
+    sources = [turned.new] if turned is not None else shared_inputs(sides)
     if len(sources) != 1:
         return f"it is computed from {len(sources)} values"
     source = sources[0]
@@ -97,7 +73,7 @@ def pointwise(sides: tuple[Side, Side]) -> Pointwise | str:
             axes |= found
     if math.prod(axes.values()) > _MOST_CHANNELS:
         return "constants are different for too many elements"
-    if any(not side.is_dynamic(value) for side in sides for value in side.results):
+    if any(not side.is_dynamic(value) for side in sides for value in side.outputs):
         return "a result does not depend on it"
     found = Pointwise(source, dict(sorted(axes.items())), sides)
     if turned is None:
@@ -105,7 +81,7 @@ def pointwise(sides: tuple[Side, Side]) -> Pointwise | str:
     return replace(found, signs=np.broadcast_to(turned.signs, found.layout).reshape(-1))
 
 
-def _axes(side: Side, node: ir.Node, source: ir.Value, length: int) -> dict[int, int] | str:
+def _axes(side: Fragment, node: ir.Node, source: ir.Value, length: int) -> dict[int, int] | str:
     """Return the axes, with their sizes, along which the constants of an elementwise node vary."""
     kind = _kind(node)
     if not kind:

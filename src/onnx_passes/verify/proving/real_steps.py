@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.running import SideBySide
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
 from onnx_passes.verify.proving.domain import Floats, Points, points_of
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.meant import NoMeaningError, levels_meant
 from onnx_passes.verify.proving.pointwise import Pointwise
-from onnx_passes.verify.proving.running import SideBySide
 from onnx_passes.verify.proving.steps import limits_of, not_monotone
 
 METHOD = "steps of a monotone function in real numbers"
@@ -23,6 +23,8 @@ def prove_real_steps(found: Pointwise, facts: Facts) -> Proof | Unproved:
     """Compare what the old side means, in real numbers, with thresholds, around each of them."""
     old, new = found.sides
     limits = limits_of(new, found)
+    if len(old.outputs) > 1:
+        return Unproved("levels are computed of one result, not of several")
     if limits is None or found.free is None or found.source.dtype is not ir.DataType.FLOAT:
         return Unproved("the new side counts no thresholds of floats")
     if reason := not_monotone(old):
@@ -37,7 +39,7 @@ def prove_real_steps(found: Pointwise, facts: Facts) -> Proof | Unproved:
     if is_arithmetic(new):
         counted = computed(found, new, held)
     else:
-        counted = found.unlaid(SideBySide((new,), facts)([found.feeds(held)[-1]])[0][0])
+        counted = found.unlaid(SideBySide((new,), facts.model, facts.executor)([found.feeds(held)[-1]])[0][0])
     try:
         levels = levels_meant(found, old, held if found.signs is None else held * found.signs[:, None])
     except NoMeaningError as error:

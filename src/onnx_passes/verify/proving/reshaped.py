@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import Dim, dims, same_dim
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving.sides import Side
 
 METHOD = "order of elements and shape"
 _KEEPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
@@ -18,18 +18,18 @@ _REST = -1
 Dims = Sequence[Dim]
 
 
-def keeps_order(side: Side) -> bool:
+def keeps_order(side: Fragment) -> bool:
     """Tell whether the one result of a side is a value that it reads, in another shape."""
-    return len(side.results) == 1 and _origin(side) is not None
+    return len(side.outputs) == 1 and _origin(side) is not None
 
 
-def prove_reshaped(old: Side, new: Side) -> Proof | Unproved:
+def prove_reshaped(old: Fragment, new: Fragment) -> Proof | Unproved:
     """Compare the shapes that two sides give to the same elements."""
     origins = _origin(old), _origin(new)
     if origins[0] is not origins[1]:
         return Unproved("the elements come from different values")
-    before = dims(old.results[0]) or _shape(old, old.results[0])
-    after = _shape(new, new.results[0], meant=before)
+    before = dims(old.outputs[0]) or _shape(old, old.outputs[0])
+    after = _shape(new, new.outputs[0], meant=before)
     if before is None or after is None:
         return Unproved("the shape is not known")
     if len(before) != len(after) or not all(map(same_dim, before, after)):
@@ -44,19 +44,19 @@ def _text(found: Dims) -> str:
     return ", ".join(map(str, found))
 
 
-def _origin(side: Side) -> ir.Value | None:
+def _origin(side: Fragment) -> ir.Value | None:
     """Follow a result back to where its elements come from."""
-    value: ir.Value | None = side.results[0]
+    value: ir.Value | None = side.outputs[0]
     inside = set(side.nodes)
     while value is not None:
         node = value.producer()
         if node is None or node not in inside:
-            return value if value in side.sources else None
+            return value if value in side.inputs else None
         value = node.inputs[0] if node.op_type in _KEEPING and node.domain == "" else None
     return None
 
 
-def _shape(side: Side, value: ir.Value, meant: Dims | None = None) -> Dims | None:
+def _shape(side: Fragment, value: ir.Value, meant: Dims | None = None) -> Dims | None:
     """Find the shape of a value from what it is made of, ``meant`` to be one: sizes that are left open fit it."""
     node = value.producer()
     if node is None or node not in side.nodes:

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.records import NodeUpdate
 from onnx_passes.graph.edits import detach
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.proofs.proof import Proof, Unproved
 
 METHOD = "the same definition"

@@ -11,12 +11,12 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
+from onnx_passes.datatypes.base import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
+from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.forms import Form, Forms, NoFormError
-from onnx_passes.verify.proving.sides import Side
 
 METHOD = "the same integers, scale and bias"
 _TOO_LARGE = "integers up to"
@@ -27,7 +27,7 @@ _CLOSE = 16 * _UNIT
 """How far constants that were merged in floats may be from what was merged, in proportion."""
 
 
-def prove_scaled(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
+def prove_scaled(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unproved:
     """Compare the forms of what two sides compute, from what is known next to them or, if need be, of the model."""
     found = _prove(old, new, Forms(facts))
     if isinstance(found, Unproved) and found.reason.startswith(_TOO_LARGE):
@@ -38,7 +38,7 @@ def prove_scaled(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
     return found
 
 
-def _prove(old: Side, new: Side, forms: Forms) -> Proof | Unproved:
+def _prove(old: Fragment, new: Fragment, forms: Forms) -> Proof | Unproved:
     try:
         before, after = forms.of(old), forms.of(new)
     except NoFormError as error:
@@ -67,7 +67,7 @@ def _prove(old: Side, new: Side, forms: Forms) -> Proof | Unproved:
     return Proof("equal-in-reals", METHOD, (said, merged), bound)
 
 
-def _exact_integers(side: Side, forms: Forms) -> str | Unproved:
+def _exact_integers(side: Fragment, forms: Forms) -> str | Unproved:
     """Say up to where the integers of a side go, if floats hold all of them and all partial sums."""
     most, held = 0.0, "2²⁴"
     rounded: set[ir.Value] = set()

@@ -6,21 +6,20 @@ A dimension that is not known is a number that nothing else is: where it is only
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.constants import constant, is_constant
+from onnx_passes.fragment.fragment import Fragment, shared_inputs
+from onnx_passes.fragment.running import SideBySide
+from onnx_passes.graph.constants import constant, constant_tensor, is_constant
 from onnx_passes.graph.shapes import dims
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.agreement import disagreement
-from onnx_passes.verify.proving.alike import written
 from onnx_passes.verify.proving.facts import Facts
-from onnx_passes.verify.proving.running import SideBySide
-from onnx_passes.verify.proving.sides import Side, shared_sources
 
 METHOD = "shapes known before the run"
 _FIRST = {
@@ -30,6 +29,8 @@ _FIRST = {
     ir.DataType.FLOAT: 2**22,
 }
 """The first placeholder of an unknown dimension in each type; the type holds all placeholders exactly."""
+_LONGEST = 256
+"""Bytes of a constant or an array that a computation is known by; what holds more is like nothing else."""
 
 
 class _Numbers:
@@ -66,14 +67,14 @@ class _Numbers:
         return np.array(made, dtype.numpy()).reshape(array.shape)
 
 
-def reads_shapes_alone(side: Side) -> bool:
+def reads_shapes_alone(side: Fragment) -> bool:
     """Tell whether a side reads nothing of its sources but their shapes."""
     return all(
-        _is_shape(node) for node in side.nodes if any(value in side.sources for value in node.inputs)
-    ) and not any(value in side.sources for value in side.results)
+        _is_shape(node) for node in side.nodes if any(value in side.inputs for value in node.inputs)
+    ) and not any(value in side.inputs for value in side.outputs)
 
 
-def prove_shapes(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
+def prove_shapes(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unproved:
     """Run two sides that read shapes alone."""
     given: dict[ir.Value, np.ndarray] = {}
     numbers = _Numbers({number for side in (old, new) for number in _large_constants(side)})
@@ -92,23 +93,35 @@ def prove_shapes(old: Side, new: Side, facts: Facts) -> Proof | Unproved:
         first, last = node.attributes.get_int("start", 0), node.attributes.get_int("end", len(found))
         given[node.outputs[0]] = np.array(found, np.int64)[first:last]
         said[f"{value.name} is of shape [{', '.join(map(str, dims(value) or ()))}]"] = None
-    sides = (_behind(old, given), _behind(new, given))
+    old, new = (Fragment.between((*given, *side.inputs), side.outputs) for side in (old, new))
+    sides = old, new
     if numbers and (reason := _computes(sides)):
         return Unproved(reason)
-    arrays = [given[value] for value in shared_sources(sides)]
+    arrays = [given[value] for value in shared_inputs(sides)]
     wrong = facts.remembered(
-        written(sides, arrays), lambda: disagreement(*SideBySide(sides, facts)(arrays), ignores=()) or ""
+        _computation(sides, arrays, facts),
+        lambda: disagreement(*SideBySide(sides, facts.model, facts.executor)(arrays), ignores=()) or "",
     )
     if wrong:
         return Unproved(wrong)
     return Proof("proved-here", METHOD, tuple(said)[:4])
 
 
+def _computation(sides: Sequence[Fragment], arrays: Sequence[np.ndarray], facts: Facts) -> Hashable | None:
+    """Return what decides about the results of sides on arrays for their shared inputs; None if it holds much data."""
+    shared = shared_inputs(sides)
+    tensors = [tensor for side in sides for value in side.constants if (tensor := constant_tensor(value)) is not None]
+    if any(held.nbytes > _LONGEST for held in (*arrays, *tensors)):
+        return None
+    digests = tuple((side.digest(facts.semantics), *(shared.index(value) for value in side.inputs)) for side in sides)
+    return (digests, *((array.dtype, array.shape, array.tobytes()) for array in arrays))
+
+
 def _is_shape(node: ir.Node) -> bool:
     return node.op_type == "Shape" and node.domain == ""
 
 
-def _large_constants(side: Side) -> Iterator[int]:
+def _large_constants(side: Fragment) -> Iterator[int]:
     """Yield the constants of a side that are large enough to be mistaken for a placeholder."""
     for node in side.nodes:
         for value in node.inputs:
@@ -134,12 +147,7 @@ def _dimensions(value: ir.Value, numbers: _Numbers) -> list[int] | None:
     ]
 
 
-def _behind(side: Side, given: dict[ir.Value, np.ndarray]) -> Side:
-    nodes = tuple(node for node in side.nodes if node.outputs[0] not in given)
-    return Side(nodes, side.results, tuple(value for node in side.nodes for value in node.outputs if value in given))
-
-
-def _computes(sides: tuple[Side, Side]) -> str:
+def _computes(sides: tuple[Fragment, Fragment]) -> str:
     """Say what does more with dimensions than to move them."""
     for side in sides:
         for node in side.moving:

@@ -12,6 +12,8 @@ from collections.abc import Collection
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.fragment import Fragment
+from onnx_passes.fragment.running import SideBySide
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.ops.quantizing import quantizer_of
@@ -21,8 +23,6 @@ from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
 from onnx_passes.verify.proving.domain import Floats, Points, points_of
 from onnx_passes.verify.proving.facts import SPENT, Facts
 from onnx_passes.verify.proving.pointwise import Pointwise, rows_of
-from onnx_passes.verify.proving.running import SideBySide
-from onnx_passes.verify.proving.sides import Side
 from onnx_passes.verify.ties.decisions import decides
 
 METHOD = "steps of a monotone function"
@@ -51,6 +51,8 @@ def prove_steps(found: Pointwise, facts: Facts, ignores: Collection[str]) -> Pro
         others = [old, new]
         if not any(map(decides, (*old.moving, *new.moving))):
             return Unproved("neither side makes steps")
+        if len(old.outputs) > 1:
+            return Unproved("steps are searched of one result, not of several")
     for side in others:
         if reason := not_monotone(side) or _may_be_nan(side, facts, bounded=domain is not None):
             return Unproved(reason)
@@ -76,7 +78,7 @@ class _Compared:
         # Signs of zeros, and what becomes of NaN, are left to engines.
         plain = "nsz" in ignores and (isinstance(domain, Points) or "nnan" in ignores)
         by_numpy = plain and found.source.dtype is ir.DataType.FLOAT and all(map(is_arithmetic, found.sides))
-        self._run = None if by_numpy else SideBySide(found.sides, facts)
+        self._run = None if by_numpy else SideBySide(found.sides, facts.model, facts.executor)
         self._dtype = np.dtype(np.float32) if found.source.dtype is None else found.source.dtype.numpy()
         self.differs = self.signs_differ = False
 
@@ -140,7 +142,7 @@ def _beside_steps(points: np.ndarray, levels: np.ndarray) -> tuple[np.ndarray, n
     return np.take_along_axis(points, chosen, axis=1), np.take_along_axis(levels, chosen, axis=1)
 
 
-def limits_of(side: Side, found: Pointwise) -> np.ndarray | None:
+def limits_of(side: Fragment, found: Pointwise) -> np.ndarray | None:
     """Return the thresholds between which a side is constant, a row for each channel."""
     rows: list[np.ndarray] = []
     for node in side.moving:
@@ -150,10 +152,10 @@ def limits_of(side: Side, found: Pointwise) -> np.ndarray | None:
         if row is None:
             return None
         rows.append(row)
-    return np.concatenate(rows, axis=1) if rows and found.source not in side.results else None
+    return np.concatenate(rows, axis=1) if rows and found.source not in side.outputs else None
 
 
-def not_monotone(side: Side) -> str:
+def not_monotone(side: Fragment) -> str:
     """Say why a side may go up and down."""
     for node in side.moving:
         if sum(side.is_dynamic(value) for value in node.inputs) != 1:
@@ -163,7 +165,7 @@ def not_monotone(side: Side) -> str:
     return ""
 
 
-def _may_be_nan(side: Side, facts: Facts, *, bounded: bool) -> str:
+def _may_be_nan(side: Fragment, facts: Facts, *, bounded: bool) -> str:
     """Say what may make NaN of numbers: a product of zero and of what was too large."""
     for node in side.moving:
         held = [array for value in node.inputs if (array := constant(value)) is not None and array.dtype.kind == "f"]
@@ -176,7 +178,7 @@ def _may_be_nan(side: Side, facts: Facts, *, bounded: bool) -> str:
     return ""
 
 
-def _is_monotone(node: ir.Node, side: Side) -> bool:
+def _is_monotone(node: ir.Node, side: Fragment) -> bool:
     if node.op_type in _NOT_EVERYWHERE or node.op_type in _APPROXIMATED:
         return False
     if node.op_type in _SLOPES:

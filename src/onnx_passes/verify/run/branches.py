@@ -11,6 +11,7 @@ from collections.abc import Collection
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.encode import Encoder
 from onnx_passes.graph.randomness import is_random
 
@@ -30,7 +31,7 @@ def apart_from_inputs(graph: ir.Graph, fed: Collection[str | None]) -> dict[ir.N
         if all(value is None or value in known for value in node.inputs) and _is_steady(node):
             known.update(node.outputs)
             # ONNX Runtime takes the results of these for weights.
-            if node.op_type != "Constant":
+            if not is_constant_node(node):
                 apart[node] = None
     return apart if len(apart) > _MANY else {}
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_passes.graph.builder import type_outputs
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.schemas import signature
-from onnx_passes.ops.collection import definition_of
+from onnx_passes.ops.definition import definition_of
 from onnx_passes.verify.run.infer_types import infer_types
 
 _HALF = ir.DataType.FLOAT16

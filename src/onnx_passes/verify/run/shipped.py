@@ -121,6 +121,6 @@ def _found(store: Store, name: str) -> Path:
         raise ExecutionError(
             "the worker does not find the model",
             where=store.location,
-            hint="--store names a folder or URL that this machine and all workers see",
+            hint="name a folder or URL for --store that this machine and all workers can access",
         )
     return path

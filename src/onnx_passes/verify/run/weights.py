@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import weakref
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.external import file_of, require_unchanged
+from onnx_passes.graph.external import MappedTensor, file_of, require_unchanged
 
 _HANDED_OVER = 1024
 """Weights of more bytes than this reach ONNX Runtime as they lie in memory."""
@@ -25,6 +26,13 @@ class Place:
     offset: int
     dtype: str
     shape: tuple[int, ...]
+
+
+def checksum(tensor: ir.TensorProtocol | None) -> int:
+    """Return a checksum of the elements of a weight in memory; 0 for what is mapped from a file, and for text."""
+    if tensor is None or isinstance(tensor, MappedTensor) or tensor.dtype is ir.DataType.STRING:
+        return 0
+    return zlib.crc32(np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data)
 
 
 class Weights:

@@ -10,9 +10,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.coverage import Coverage
+from onnx_passes.fragment.boundaries import critical_values
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.verify.samples.critical import critical_values
 from onnx_passes.verify.samples.reference import Array
 
 _MOST_VALUES = 500

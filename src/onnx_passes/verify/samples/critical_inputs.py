@@ -1,4 +1,4 @@
-"""Values of inputs that bring what is computed from them to the critical values of the model."""
+"""Values of inputs at which elementwise chains behind them cross decision boundaries of the model."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.allowed_values import annotated_grid
+from onnx_passes.fragment.chains import ElementwiseChain, NoBoundaryError, Solver, chain_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor
-from onnx_passes.verify.samples.chains import Chain, chain_of
-from onnx_passes.verify.samples.grids import annotated_grid
 from onnx_passes.verify.samples.integers import freedom
 from onnx_passes.verify.samples.reference import Array
 from onnx_passes.verify.samples.sizes import demanded
-from onnx_passes.verify.samples.solving import Solver
 
 _MOST_ROUNDS = 8
 _SOLVED = {
@@ -28,7 +27,7 @@ class Critical:
 
     def __init__(self, model: ir.Model, inputs: Iterable[ir.Value], executor: Executor, seed: int) -> None:
         self._executor, self._seed = executor, seed
-        self._chains: dict[str, Chain] = {}
+        self._chains: dict[str, ElementwiseChain] = {}
         self._solvers: dict[tuple[str, tuple[int, ...]], Solver | None] = {}
         for value in inputs:
             chain = chain_of(model, value) if _is_free(model, value) else None
@@ -47,7 +46,7 @@ class Critical:
             return
         try:
             values, found = solver.solve(number)
-        except ExecutionError:
+        except (ExecutionError, NoBoundaryError):
             self._solvers[name, array.shape] = None
             return
         corner = tuple(slice(size) for size in solver.shape)
@@ -59,7 +58,7 @@ class Critical:
             try:
                 chain = self._chains.get(name)
                 self._solvers[name, shape] = None if chain is None else Solver(chain, shape, self._executor, self._seed)
-            except (ExecutionError, ValueError):
+            except (ExecutionError, NoBoundaryError, ValueError):
                 self._solvers[name, shape] = None
         return self._solvers[name, shape]
 

@@ -1,4 +1,4 @@
-"""The values of one input in one sample."""
+"""Draw the values of one input for one sample, and the lengths that count the elements of another input."""
 
 from __future__ import annotations
 
@@ -11,12 +11,63 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.samples.grids import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
-from onnx_passes.verify.samples.integers import ENDS, any_integers, decisive_values, freedom, put_negative
-from onnx_passes.verify.samples.lengths import longest
-from onnx_passes.verify.samples.overlays import flat_rows, put_some
+from onnx_passes.fragment.allowed_values import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
+from onnx_passes.graph.constants import constant
+from onnx_passes.graph.traits import traits_of
+from onnx_passes.verify.samples.integers import (
+    ENDS,
+    any_integers,
+    decisive_values,
+    flat_rows,
+    freedom,
+    put_negative,
+    put_some,
+)
 from onnx_passes.verify.samples.reference import Array, integer_limits
-from onnx_passes.verify.samples.sizes import Sizes, demanded, shape_of
+from onnx_passes.verify.samples.sizes import MOVES_DATA, Sizes, demanded, reached, shape_of
+
+_ORDERS = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+
+
+def longest(model: ir.Model, value: ir.Value, sizes: Sizes) -> int | None:
+    """Return the largest length that an input may hold; None unless positions are compared with what it holds.
+
+    Were lengths much smaller than the other inputs, all of these would count as padding, and no fault would show.
+    """
+    compared = any(
+        node.op_type in _ORDERS and node.domain == "" and _holds_positions(node.inputs[1 - index])
+        for node, index in reached(model, value, calculated=True)
+    )
+    if not compared:
+        return None
+    others = [other for other in model.graph.inputs if other is not value and not other.is_initializer()]
+    lengths = [size for other in others if other.shape is not None for size in shape_of(other, sizes)[1:]]
+    return max(lengths, default=None)
+
+
+def _holds_positions(value: ir.Value | None) -> bool:
+    """Tell whether a value is calculated from numbers counted up, and from no input."""
+    todo, seen = [value], {value}
+    while todo:
+        each = todo.pop()
+        array = constant(each)
+        if array is not None:
+            if array.size > 2 and np.array_equal(array.reshape(-1), np.arange(array.size)):
+                return True
+            continue
+        node = None if each is None else each.producer()
+        if node is None or node.domain != "":
+            continue
+        if node.op_type == "Range":
+            return True
+        if node.op_type in MOVES_DATA:
+            behind = node.inputs[:1]
+        else:
+            behind = node.inputs if traits_of(node).kind == "elementwise" else ()
+        todo += [given for given in behind if given not in seen]
+        seen.update(behind)
+    return False
+
 
 Bounds = tuple[float, float]
 Kind = Literal["normal", "integers", "edges", "extra", "flat", "finite", "infinite"]
@@ -35,6 +86,15 @@ _NEAR, _FAR = 9, 300
 _WORDS = ("", "a", "b", "Hello World", "hello world", "ß", "0", "-1.5")
 
 
+SPECIAL_SHARE = 0.25
+"""The share of the elements of an input that are special values in a special sample."""
+
+
+def special_places(size: int) -> int:
+    """Return how many elements of an input hold special values in a special sample."""
+    return max(1, int(size * SPECIAL_SHARE))
+
+
 @dataclass(frozen=True)
 class Draw:
     """What decides the values of one input in one sample."""
@@ -47,6 +107,8 @@ class Draw:
     special: bool
     bounds: Bounds | None
     random: np.random.Generator
+    place: int = 0
+    """Where the input stands among the others."""
 
     @property
     def dtype(self) -> ir.DataType:
@@ -76,7 +138,9 @@ class Draw:
         if self.kind in ("finite", "infinite"):
             values = self._special_values()
             pool = np.append(values[np.isfinite(values)], -0.0) if self.kind == "finite" else values[:3]
-            put_some(array, self._finish(pool), self.random, share=0.25)
+            # What does not fit into one small sample comes in the next ones, in another order for each input.
+            pool = np.roll(pool, self.number + self.place)[: special_places(array.size)]
+            put_some(array, self._finish(pool), self.random, share=SPECIAL_SHARE)
         return array
 
     def _on_grid(self, grid: AllowedValues, count: int, shape: Sequence[int]) -> Array:

@@ -21,12 +21,10 @@ from onnx_passes.verify.run.execute import (
     TimeLimitError,
 )
 from onnx_passes.verify.run.pace import Pace
-from onnx_passes.verify.samples.effort import WIDE
-from onnx_passes.verify.samples.generate import Redraw, Sampling, draft
+from onnx_passes.verify.samples.generate import WIDE, Redraw, Sampling, draft
 from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.size_search import Misfit, search_sizes
-from onnx_passes.verify.samples.sizes import Sizes, dimension_key
-from onnx_passes.verify.samples.solve_sizes import SizeSolver
+from onnx_passes.verify.samples.sizes import Sizes, SizeSolver, dimension_key
 from onnx_passes.verify.samples.sources import listed
 
 Axes = Mapping[str, Sequence[int]]

@@ -1,10 +1,10 @@
-"""Generated samples: inputs for a model from nothing but the model and a seed."""
+"""Generate sample inputs from the model and a seed, within a budget of time that its estimated cost sets."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal, cast
@@ -14,14 +14,14 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes
+from onnx_passes.fragment.allowed_values import annotated_grid, float_info
+from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.tensor_types import declared_bounds
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.pace import Pace
 from onnx_passes.verify.run.resources import current_resources
 from onnx_passes.verify.samples.critical_inputs import Critical
-from onnx_passes.verify.samples.draw import Bounds, Draw, Kind
-from onnx_passes.verify.samples.effort import affordable_size, is_small, seconds_for_samples
-from onnx_passes.verify.samples.grids import annotated_grid, float_info
+from onnx_passes.verify.samples.draw import Bounds, Draw, Kind, special_places
 from onnx_passes.verify.samples.integers import decisive_values
 from onnx_passes.verify.samples.reference import Sample, integer_limits
 from onnx_passes.verify.samples.size_search import Place
@@ -33,6 +33,75 @@ from onnx_passes.verify.samples.sizes import (
     shape_of,
     sizes_of_sample,
 )
+
+_LITTLE = 2**20
+"""Products and elements of one run; ONNX Runtime does as many in about a millisecond."""
+_ELEMENT = 4
+"""What an element of an input counts, as it is drawn and passes through several nodes."""
+_FEW_NODES = 400
+_MUCH = 2**23
+"""What a single sample of larger sizes may cost."""
+_MANY_NODES = 2000
+WIDE = (130, 66, 34, 18)
+"""Sizes beyond what rewrites take for large: 128, 64, 32, 16."""
+_SLIDES = frozenset({"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "LSTM", "GRU", "RNN"})
+_REPEATS = frozenset({"Loop", "Scan"})
+_UNKNOWN = 8
+"""What a dynamic dimension counts."""
+
+
+_SECONDS = 0.01
+_SECONDS_PER_NODE = 4e-5
+"""A tenth of what it takes to load, simplify and save a model: samples run again after passes, and piece by piece."""
+
+
+def seconds_for_samples(model: ir.Model, effort: float) -> float:
+    """Return the seconds that one round of runs on samples may take, beyond the one that there is always."""
+    return effort * (_SECONDS + _SECONDS_PER_NODE * sum(1 for _ in all_nodes(model.graph)))
+
+
+def is_small(model: ir.Model, inputs: Iterable[ir.Value]) -> bool:
+    """Tell whether a model runs in about a millisecond."""
+    fed = [_sizes(value, _UNKNOWN) for value in inputs]
+    places = max((math.prod(sizes[2:]) if len(sizes) > 2 else max(sizes, default=1) for sizes in fed), default=1)
+    effort = _ELEMENT * sum(map(math.prod, fed))
+    for nodes, (sliding, still) in enumerate(_weights(model)):
+        if nodes > _FEW_NODES or effort > _LITTLE:
+            return False
+        effort += sliding * places + still
+    return effort <= _LITTLE
+
+
+def affordable_size(model: ir.Model, inputs: Sequence[ir.Value]) -> int:
+    """Return the largest size of all dynamic dimensions at which a model still runs quickly; 0 if none is."""
+    weights, nodes = 0.0, 0
+    for nodes, (sliding, still) in enumerate(_weights(model)):
+        weights += sliding + still
+        if nodes > _MANY_NODES or weights > _MUCH:
+            return 0
+    for size in WIDE:
+        fed = [_sizes(value, size) for value in inputs]
+        # At each place of a signal or an image, and in each row that is multiplied by a matrix, all weights may count.
+        places = (math.prod(sizes[:1] + sizes[2:]) if len(sizes) > 2 else math.prod(sizes) for sizes in fed)
+        if weights * max(places, default=1) / _ELEMENT + nodes * sum(map(math.prod, fed)) <= _MUCH:
+            return size
+    return 0
+
+
+def _sizes(value: ir.Value, unknown: int) -> list[int]:
+    return [size if isinstance(size, int) and size > 0 else unknown for size in value.shape or ()]
+
+
+def _weights(model: ir.Model) -> Iterator[tuple[float, float]]:
+    """Yield, node by node, how many weights slide over an input, and how many do not; infinite if nobody knows."""
+    for node in all_nodes(model.graph):
+        tensors = [constant_tensor(value) for value in node.inputs]
+        slides = node.op_type in _SLIDES
+        # Weights that are computed may be of any size.
+        unknown = node.op_type in _REPEATS or (slides and tensors[1:2] == [None])
+        size = math.inf if unknown else sum(tensor.size for tensor in tensors if tensor is not None)
+        yield (size, 0) if slides else (0, size)
+
 
 _SPECIAL_TYPES = {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16}
 _EXTRA = 1000
@@ -173,16 +242,26 @@ class Redraw:
         return _Drawing.of(self.model, self._seed, sizes, {}, None).sample(number)
 
 
-def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["finite", "infinite"], Sample]]:
-    """Draw two samples with what arithmetic has special rules for; none for large models unless asked for.
+_INFINITE = 3
+"""NaN and the infinities."""
 
-    The first holds signed zeros, the largest and the smallest numbers, the second NaN and infinities: these spread.
+
+def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["finite", "infinite"], Sample]]:
+    """Draw samples with what arithmetic has special rules for; none for large models unless asked for.
+
+    The first holds signed zeros, the largest and the smallest numbers, the others NaN and infinities, as these spread:
+    as many samples as it takes for each input to have had each of them.
     """
     drawing = sampling.drawing(model)
     wanted = drawing.is_small if sampling.special is None else sampling.special
-    if not wanted or not any(value.dtype in _SPECIAL_TYPES for value in drawing.inputs.values()):
+    inputs = [value for value in drawing.inputs.values() if value.dtype in _SPECIAL_TYPES]
+    if not wanted or not inputs:
         return []
-    return [("finite", drawing.sample(1, kind="finite")), ("infinite", drawing.sample(2, kind="infinite"))]
+    sizes = drawing.sizes(2)
+    places = [special_places(size) for value in inputs if (size := math.prod(shape_of(value, sizes)))]
+    rounds = math.ceil(_INFINITE / min(places, default=_INFINITE))
+    infinite = [drawing.sample(number, kind="infinite") for number in range(2, 2 + rounds)]
+    return [("finite", drawing.sample(1, kind="finite")), *(("infinite", sample) for sample in infinite)]
 
 
 class _Drawing:
@@ -286,9 +365,9 @@ class _Drawing:
         sizes, result = self.sizes(number), Sample()
         if wide:
             sizes = sizes_of_sample(self.dynamic, 0, self.fixed, wide=wide)
-        for name, value in self.inputs.items():
-            random = _random(self.seed, number, name)
-            array = Draw(self.model, value, sizes, kind, number, special, self.bounds.get(name), random).array()
+        for place, (name, value) in enumerate(self.inputs.items()):
+            random, bounds = _random(self.seed, number, name), self.bounds.get(name)
+            array = Draw(self.model, value, sizes, kind, number, special, bounds, random, place).array()
             if is_critical or (thorough and kind in ("edges", "extra") and not self.is_small):
                 share = 0.25 if kind == "edges" and not is_critical else 1.0
                 self.to_do.append(partial(self.critical.put_into, array, name, random, max(at, 0), share=share))

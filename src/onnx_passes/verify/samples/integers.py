@@ -1,7 +1,8 @@
-"""Which integers an input may hold: what the model makes of them decides whether it takes any, or small ones alone."""
+"""Choose integers that a model accepts as an input: any, or only the small ones that its operators take as indices."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -9,10 +10,31 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.tensor_types import integer_limits
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.verify.samples.overlays import put_some
-from onnx_passes.verify.samples.reference import Array, integer_limits
+from onnx_passes.verify.samples.reference import Array
 from onnx_passes.verify.samples.sizes import DEMANDS, MOVES_DATA, Indices, reached
+
+_LEVELS = (0.0, 1.0, 100.0, -1000.0, 0.01)
+_NOISES = (0.0, 1e-3, 1e-4, 0.0, 1e-2)
+"""Flat rows: zeros, ones that vary a little, large ones that hardly vary, a constant, small ones that vary as much."""
+
+
+def put_some(array: Array, pool: Array, random: np.random.Generator, *, share: float) -> None:
+    """Exchange a share of the elements, one at least, for those of a pool, each in turn."""
+    count = max(1, int(array.size * share))
+    places = random.permutation(array.size)[:count]
+    array.reshape(-1)[places] = np.resize(random.permutation(pool), count)
+
+
+def flat_rows(array: Array, random: np.random.Generator) -> Array:
+    """Make every row, of images every plane, nearly constant, each in a way of its own."""
+    rows = math.prod(array.shape[: 1 if array.ndim == 2 else 2]) if array.ndim > 1 else 1
+    drawn = array.reshape(rows, -1).astype(np.float64)
+    kinds = random.permutation(np.arange(rows) % len(_LEVELS)) if rows > 1 else random.integers(1, 3, size=1)
+    flat = np.array(_LEVELS)[kinds, None] + drawn * np.array(_NOISES)[kinds, None]
+    return flat.reshape(array.shape)
+
 
 Freedom = Literal["any", "signed", "counts"]
 """Any integer of the type; small ones of both signs; only small ones that may count something."""

@@ -13,7 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
-from onnx_passes.datatypes.limits import EXACT_IN_DOUBLE
+from onnx_passes.datatypes.base import EXACT_IN_DOUBLE
+from onnx_passes.graph.tensor_types import integer_limits
 from onnx_passes.verify.samples.lazy import Array, LazyArray
 from onnx_passes.verify.samples.numpy_files import read_numpy
 from onnx_passes.verify.samples.sources import Opened, listed, open_source
@@ -49,16 +50,6 @@ def read_outputs(
     ``samples`` is how many the inputs hold: as many rows are taken apart where the declared shape leaves them open.
     """
     return _read(_Ports("output", {str(v.name): v for v in model.graph.outputs}, set()), sources, notes, samples)
-
-
-def integer_limits(dtype: ir.DataType) -> tuple[int, int]:
-    """Return the least and the greatest number of an integer type, truth values counted among them."""
-    import ml_dtypes
-
-    if dtype is ir.DataType.BOOL:
-        return 0, 1
-    info = ml_dtypes.iinfo(dtype.numpy())
-    return int(info.min), int(info.max)
 
 
 @dataclass(frozen=True)

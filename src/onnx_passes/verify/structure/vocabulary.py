@@ -24,9 +24,19 @@ from onnx_passes.graph.liveness import Reaching
 from onnx_passes.graph.lockstep import Difference
 from onnx_passes.graph.wording import describe, name_of, value_text
 from onnx_passes.verify.structure import properties
-from onnx_passes.verify.structure.flow import bad_reads, find_cycle
-from onnx_passes.verify.structure.operator_properties import at_least, at_most, none_of, only
-from onnx_passes.verify.structure.properties import Property, Violation, free_of, function_name, scopes
+from onnx_passes.verify.structure.properties import (
+    Property,
+    Violation,
+    at_least,
+    at_most,
+    bad_reads,
+    find_cycle,
+    free_of,
+    function_name,
+    none_of,
+    only,
+    scopes,
+)
 from onnx_passes.verify.structure.property_text import Term, read_term
 
 __all__ = [

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.fragment.assembly import Assembly
 from onnx_passes.graph.constants import constant, constant_tensor, is_constant
-from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.traits import is_elementwise, traits_of
 from onnx_passes.ops.quantizing import quantizer_of
 from onnx_passes.verify.run.execute import Executor, Sample
@@ -132,41 +132,27 @@ class LevelChoices:
         self._nodes = nodes
         self._numbers = {node: number for number, node in enumerate(nodes)}
         self._feeds: list[tuple[str, ir.Value, int]] = []
-        weights: list[ir.Value] = []
-        copies: list[ir.Node] = []
-        inputs: list[ir.Value] = []
-        for number, node in enumerate(nodes):
-            for side, corner in enumerate(corners(node)):
-                given: list[ir.Value | None] = []
-                for index, value in enumerate(node.inputs):
-                    if value is None:
-                        given.append(None)
-                        continue
-                    made = ir.Value(name=f"i{number}_{side}_{index}")
-                    tensor = constant_tensor(value)
-                    if tensor is not None and not (index == 0 and str(value.name) in run):
-                        made.const_value, made.type = tensor, ir.TensorType(tensor.dtype)
-                        made.shape = ir.Shape(tensor.shape.numpy())
-                        weights.append(made)
-                    else:
-                        made.type = ir.TensorType(ir.DataType.from_numpy(run[str(value.name)].dtype))
-                        inputs.append(made)
-                        self._feeds.append((str(made.name), value, corner.get(index, 0)))
-                    given.append(made)
-                copy = copy_node(node, given)
-                copy.outputs[0].name = f"o{number}_{side}"
-                copies.append(copy)
-        graph = ir.Graph(
-            inputs,
-            [copy.outputs[0] for copy in copies],
-            nodes=copies,
-            initializers=weights,
-            opset_imports=dict(model.opset_imports),
-            name="levels",
-        )
-        functions = list(model.functions.values())
-        whole = ir.Model(graph, ir_version=model.ir_version, functions=functions)
-        self._ready = executor.prepare(whole, engine="onnxruntime")
+        # Arrays of a run may be of wider types than the values are declared to have.
+        copies = Assembly(shapes="none", dtype_of=lambda _: None)
+        outputs: list[ir.Value] = []
+        for node in nodes:
+            for corner in corners(node):
+                given = [
+                    None if value is None else self._given(index, value, copies, corner, run)
+                    for index, value in enumerate(node.inputs)
+                ]
+                outputs.append(copies.copy(node, given).outputs[0])
+        self._outputs = [str(value.name) for value in outputs]
+        self._ready = executor.prepare(copies.model(model, outputs), engine="onnxruntime")
+
+    def _given(self, index: int, value: ir.Value, copies: Assembly, corner: Corner, run: Sample) -> ir.Value:
+        """Return what a corner reads in the place of an input: a constant, or what is fed."""
+        tensor = constant_tensor(value)
+        if tensor is not None and not (index == 0 and str(value.name) in run):
+            return copies.weight(tensor)
+        made = copies.feed(value, ir.Value(type=ir.TensorType(ir.DataType.from_numpy(run[str(value.name)].dtype))))
+        self._feeds.append((str(made.name), value, corner.get(index, 0)))
+        return made
 
     def around(self, values: Sample, bounds: Sample, nodes: Sequence[ir.Node] | None = None) -> dict[ir.Node, Range]:
         """Return the least and the greatest level of nodes, by default all, if what they read moves by its bounds."""
@@ -178,6 +164,7 @@ class LevelChoices:
             feeds[name] = array
             if sign and bound is not None:
                 feeds[name] = (array.astype(np.float64) + sign * bound).astype(array.dtype)
-        found = self._ready.run(feeds, only=[f"o{number}_{side}" for number in asked for side in (0, 1)])
-        sides = {node: (found[f"o{number}_0"], found[f"o{number}_1"]) for number, node in asked.items()}
-        return {node: (np.minimum(*ends), np.maximum(*ends)) for node, ends in sides.items()}
+        names = {node: self._outputs[2 * number : 2 * number + 2] for number, node in asked.items()}
+        found = self._ready.run(feeds, only=[name for pair in names.values() for name in pair])
+        ends = {node: [found[name] for name in pair] for node, pair in names.items()}
+        return {node: (np.minimum(*pair), np.maximum(*pair)) for node, pair in ends.items()}

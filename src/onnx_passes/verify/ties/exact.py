@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.exact.arithmetic import ExactArithmetic, UnknownOperatorError, filled
-from onnx_passes.analysis.exact.constants import meaning
-from onnx_passes.analysis.exact.enclosures import Real
-from onnx_passes.analysis.exact.functions import FUNCTIONS, Operands, apply, attribute
-from onnx_passes.analysis.exact.tensors import quantized_linear
 from onnx_passes.analysis.windows import windows_of
 from onnx_passes.graph.constants import constant, is_constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.traits import is_elementwise
+from onnx_passes.numbers.arithmetic import ExactArithmetic, UnknownOperatorError, filled
+from onnx_passes.numbers.enclosures import Real
+from onnx_passes.ops.semantics.exact import apply, is_by_element
+from onnx_passes.ops.semantics.exact_values import exact_value
 from onnx_passes.verify.run.execute import Sample
 
 Index = tuple[int, ...]
@@ -41,19 +41,14 @@ class Exact:
 
     def level(self, node: ir.Node, index: Index) -> float:
         """Return what a node that rounds its first input makes of an element of it. Raises UnknownError."""
-        if node.op_type != "QuantizeLinear":
-            return float(self._computed(node, index))
-        try:
-            return float(quantized_linear(ExactArithmetic(index), node, filled((1,), self.read(node, 0, index))).item())
-        except (UnknownOperatorError, ArithmeticError) as error:
-            raise UnknownError from error
+        return float(self._computed(node, index))
 
     def element(self, value: ir.Value | None, index: Index) -> Real:
         """Return an element of a value. Raises UnknownError."""
         if value is None:
             raise UnknownError
         held = self._known.get(str(value.name))
-        said = meaning(value) if held is None else None
+        said = exact_value(value) if held is None else None
         if said is not None:
             return said.at(index)
         array = constant(value) if held is None else held
@@ -73,15 +68,17 @@ class Exact:
 
     def _computed(self, node: ir.Node, index: Index) -> Real:
         """Return an element of what a node computes element by element."""
-        arithmetic = ExactArithmetic(index)
+        if not is_by_element(node):
+            raise UnknownError
         given = [place for place, value in enumerate(node.inputs) if value is not None and not is_constant(value)]
-        if FUNCTIONS.get(node) is None:
+        if any(given) and not is_elementwise(node):
+            # A parameter that is computed for each channel does not broadcast from the last axis on.
             raise UnknownError
         operands = {
             value: filled((1,), self.read(node, place, index)) for place in given if (value := node.inputs[place])
         }
         try:
-            return apply(arithmetic, node, Operands(arithmetic, node, operands)).item()
+            return apply(ExactArithmetic(index), node, operands).item()
         except (UnknownOperatorError, ArithmeticError) as error:
             raise UnknownError from error
 
@@ -186,6 +183,10 @@ def _max_pool(exact: Exact, node: ir.Node, index: Index) -> Real:
     return max(exact.element(node.inputs[0], (*index[:2], *at)) for _, at in seen)
 
 
+def _attribute(node: ir.Node, name: str) -> Fraction:
+    return Fraction(float(np.float32(node.attributes.get_float(name, 1.0))))
+
+
 def _gemm(exact: Exact, node: ir.Node, index: Index) -> Real:
     turned = [node.attributes.get_int(name, 0) for name in ("transA", "transB")]
     length = _sizes(node.inputs[1])[1 if turned[1] else 0]
@@ -196,10 +197,10 @@ def _gemm(exact: Exact, node: ir.Node, index: Index) -> Real:
         left, right = (index[0], k), (k, index[1])
         ends = [at[::-1] if turn else at for at, turn in zip((left, right), turned, strict=True)]
         total = total + exact.element(node.inputs[0], ends[0]) * exact.element(node.inputs[1], ends[1])
-    total = total * attribute(node, "alpha", 1.0)
+    total = total * _attribute(node, "alpha")
     if len(node.inputs) < 3 or node.inputs[2] is None:
         return total
-    return total + exact.read(node, 2, index) * attribute(node, "beta", 1.0)
+    return total + exact.read(node, 2, index) * _attribute(node, "beta")
 
 
 def _reshape(exact: Exact, node: ir.Node, index: Index) -> Real:

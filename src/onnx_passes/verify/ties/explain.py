@@ -20,9 +20,8 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import is_constant
-from onnx_passes.verify.comparison.bounds import share_of_bound
 from onnx_passes.verify.comparison.noise import rounding_bounds
-from onnx_passes.verify.comparison.promise import Limits
+from onnx_passes.verify.comparison.promise import Limits, share_of_bound
 from onnx_passes.verify.comparison.ulp import Array
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.run.infer_types import infer_types
@@ -97,7 +96,7 @@ def explain(
         if (value := next((v for v in values_behind(node) if v.name in successors), None)) is not None
     }
     if not chosen:
-        raise UnexplainedError("nothing in it rounds or compares what is computed")
+        raise UnexplainedError("no node rounds or compares computed values")
     outputs = {str(value.name): successors.get(str(value.name), value) for value in before.graph.outputs}
     try:
         ready = executor.prepare(after, also=_values(chosen, successors), engine="onnxruntime", feeds=set(samples[0]))
@@ -174,7 +173,7 @@ class _Original:
         fed = [self._forced.fed(sample, levels) for sample, levels in zip(self._samples, self._given, strict=True)]
         found = rounding_bounds(model, wanted, fed, self._executor)
         if found is None:
-            raise UnexplainedError("how far rounding moves its values cannot be measured")
+            raise UnexplainedError("the rounding error of its values cannot be measured")
         pairs = zip(self._known, found, strict=True)
         return [last_places(constants) | not_below_last_places(run, bounds) for run, bounds in pairs]
 
@@ -193,14 +192,14 @@ class _Original:
                 read = str(old.name)
                 moved = np.abs(run[str(new.name)].astype(np.float64) - known[read].astype(np.float64))
                 if (moved > 2 * bounds.get(read, np.zeros(())))[np.broadcast_to(flips, moved.shape)].any():
-                    raise UnexplainedError(f"levels of {name} differ by more than rounding of what they are chosen by")
+                    raise UnexplainedError(f"levels of {name} differ by more than the rounding error of their inputs")
         share = 0.0
         for name, new in outputs.items():
             if name in self.names:
                 continue
             expected, found = known[name], run[str(new.name)]
             if expected.dtype != found.dtype or expected.shape != found.shape:
-                raise UnexplainedError(f"{name} is of another type or shape")
+                raise UnexplainedError(f"{name} has another type or shape")
             bound = limits.of(expected.dtype)
             shares = share_of_bound(expected, found, bound.atol, bound.rtol, bounds.get(name, 0.0))
             share = max(share, float(shares.max(initial=0.0)))
@@ -284,7 +283,7 @@ def _require_types(values: Iterable[ir.Value], given: Sample) -> None:
     """Refuse levels of another type than that of the values they are taken for."""
     for value in values:
         if value.dtype is not None and value.dtype.numpy() != given[str(value.name)].dtype:
-            raise UnexplainedError(f"{value.name} is of another type or shape")
+            raise UnexplainedError(f"{value.name} has another type or shape")
 
 
 def _decided_by(old: ir.Node, new: ir.Node | None) -> list[tuple[ir.Value, ir.Value]]:
@@ -298,7 +297,7 @@ def _decided_by(old: ir.Node, new: ir.Node | None) -> list[tuple[ir.Value, ir.Va
 def flips_at_ties(name: str, expected: np.ndarray, found: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Find the levels that are other than expected. Raises UnexplainedError where no tie allows it."""
     if expected.dtype != found.dtype or expected.shape != found.shape:
-        raise UnexplainedError(f"{name} is of another type or shape")
+        raise UnexplainedError(f"{name} has another type or shape")
     wide = np.float64
     a, b = expected.astype(wide), found.astype(wide)
     slack = _SAME * np.abs(a)

@@ -25,6 +25,7 @@ FACTOR = G.astype(np.float64) / np.sqrt(V.astype(np.float64) + float(np.float32(
 WEIGHTS = (W * FACTOR[:, None, None, None]).astype(np.float32)
 BIAS = (B - M * FACTOR).astype(np.float32)
 A, S, C = array(4, 4), array(4), array(4)
+EVEN = array(4, 4, 2, 2)
 ONE_OFF = WEIGHTS.copy()
 ONE_OFF[1, 2, 0, 1] *= np.float32(1.001)
 
@@ -62,6 +63,17 @@ PAIRS = (
             ("bm", np.ascontiguousarray(BIAS[::-1])),
             ("bm", B),
         ),
+    ),
+    # Padding that is left open goes to one end or to the other.
+    pair(
+        "float[1,4,8,8] x",
+        'a = Conv <auto_pad = "SAME_UPPER"> (x, w) y = Mul(a, two)',
+        'y = Conv <auto_pad = "SAME_UPPER"> (x, wd)',
+        ("SAME_UPPER", "SAME_LOWER"),
+        ("before:SAME_UPPER", "SAME_LOWER"),
+        ("before:SAME_UPPER", "VALID"),
+        held={"w": EVEN, "wd": EVEN * np.float32(2), "two": np.array(2, np.float32)},
+        other=(("wd", EVEN),),
     ),
     # A matrix product in all its spellings; square matrices, so that any of them may be turned.
     pair(

@@ -88,6 +88,15 @@ PAIRS = (
     ),
 )
 LOOKALIKES = (
+    # What leaves labels alone, and not all that there may be in their place.
+    *(
+        pair("float[4,3] x", "y = Transpose(x)", f"t = Transpose(x) y = {operator}")
+        for operator in ("Relu(t)", "Abs(t)", "Floor(t)", "Round(t)", "Ceil(t)")
+    ),
+    *(
+        pair("float[4,3] x", f"t = Transpose(x) y = {operator}", "y = Transpose(x)")
+        for operator in ("Relu(t)", "Abs(t)")
+    ),
     # A constant that looks like the number of an element.
     pair(
         "float[4] x",

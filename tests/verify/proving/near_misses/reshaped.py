@@ -59,6 +59,8 @@ PAIRS = (
     ),
 )
 LOOKALIKES = (
+    pair("float[2,2,3] x", "y = Reshape <allowzero = 1> (x, apart)", "y = Reshape(x, apart)"),
+    pair("float[0,2,3] x", "y = Reshape(x, rest)", "y = Reshape(x, joined)"),
     pair("float[N,2,3] x", "y = Reshape <allowzero = 1> (x, joined)", "y = Reshape(x, joined)"),
     pair("float[2,2,3] x", "y = Reshape <allowzero = 1> (x, joined)", "y = Reshape(x, joined)"),
     pair("float[2,3,4] x", "a = Transpose <perm = [1, 0, 2]> (x) y = Reshape(a, vector)", "y = Reshape(x, vector)"),

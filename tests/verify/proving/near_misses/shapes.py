@@ -100,3 +100,8 @@ SIZES_NOT_KNOWN = (
     ("float[N] x, float[M] z", "s = Shape(x) y = Cast <to = 1> (s)", "s = Shape(z) y = Cast <to = 1> (s)"),
 )
 """Numbers that stand for sizes must not be told apart, or taken for others, by what a type makes of them."""
+LOOKALIKES = (
+    # Only one side reads nothing but shapes.
+    pair("int64[2] x", "y = Shape(x)", "s = Shape(x) z = Slice(x, zeros, ones) y = Max(s, z)"),
+    pair("int64[2] x", "z = Slice(x, zeros, ones) s = Shape(x) y = Max(s, z)", "y = Shape(x)"),
+)

@@ -135,10 +135,11 @@ LOOKALIKES = (
             f"{after} y = {Q}.Quant <signed = 1, narrow = 0> (e, one, zero, bits)",
             inside="",
             ignores=("nsz", "nnan", "ninf"),
+            fed={"x": np.arange(-100, 500, 2, dtype=np.float32).reshape(100, 3)},
             held={
                 "half": np.array(0.5, np.float32),
                 "seven": np.array(200, np.float32),
-                "far": np.array(100, np.float32),
+                "far": np.array(300, np.float32),
             },
         )
         for before, after in (
@@ -146,9 +147,54 @@ LOOKALIKES = (
             ("a = Sub(x, far) e = PRelu(a, minus)", "e = Max(x, seven)"),
             ("a = Sub(x, far) e = Abs(a)", "e = Max(x, seven)"),
             ("a = Sub(x, far) e = Mul(a, a)", "e = Max(x, seven)"),
-            ("a = Add(x, far) e = Div(one, a)", "e = Mul(x, zero)"),
+            ("a = Sub(x, far) e = Div(one, a)", "a = Relu(x) e = Min(a, zero)"),
             ("a = Sub(x, far) b0 = Neg(a) e = Min(a, b0)", "a = Max(x, seven) e = Neg(a)"),
         )
+    ),
+    # What is a number at neither end of all floats, and at zero, is one between.
+    *(
+        pair(
+            f"{before} y = {Q}.Quant <signed = 1, narrow = 0> (e, one, zero, bits)",
+            f"{after} y = {Q}.Quant <signed = 1, narrow = 0> (e, one, zero, bits)",
+            inside="",
+            ignores=("nsz", "nnan", "ninf"),
+            fed={"x": np.linspace(-4, 4, 3003, dtype=np.float32).reshape(1001, 3)},
+            signature="float[1001,3] x",
+        )
+        for before, after in (
+            ("e = Sqrt(x)", "a = Relu(x) e = Sqrt(a)"),
+            ("e = Log(x)", "a = Relu(x) e = Log(a)"),
+            ("e = Asin(x)", "a = Relu(x) e = Min(a, zero)"),
+            ("e = Atanh(x)", "a = Relu(x) e = Min(a, zero)"),
+            ("e = Acosh(x)", "a = Max(x, one) e = Acosh(a)"),
+            ("e = Acos(x)", "a = Relu(x) b0 = Min(a, zero) e = Add(b0, two)"),
+        )
+    ),
+    # A product of zero and of what is too large for its type.
+    pair(
+        f"a = Mul(x, two) c = Mul(a, zero) y = {Q}.Quant <signed = 1, narrow = 0> (c, one, zero, bits)",
+        f"c = Mul(x, zero) y = {Q}.Quant <signed = 1, narrow = 0> (c, one, zero, bits)",
+        inside="",
+        ignores=("nsz", "nnan", "ninf"),
+        fed={"x": np.full((100, 3), 3e38, np.float32)},
+    ),
+    # Only infinities tell, and the pass says nothing of these.
+    pair(
+        f"m = Mul(x, tiny) y = {Q}.Quant <signed = 1, narrow = 0> (m, one, zero, bits)",
+        f"a = Min(x, most) m = Mul(a, tiny) y = {Q}.Quant <signed = 1, narrow = 0> (m, one, zero, bits)",
+        inside="",
+        ignores=("nsz", "nnan"),
+        fed={"x": np.full((100, 3), np.inf, np.float32)},
+        held={"tiny": np.array(1e-38, np.float32), "most": np.array(np.finfo(np.float32).max)},
+    ),
+    # One integer tells, wherever it is.
+    *(
+        pair(
+            f"a = Sub(q, k) y = {Q}.Quant <signed = 0, narrow = 0> (a, one, zero, one)",
+            f"a = Sub(q, l) y = {Q}.Quant <signed = 0, narrow = 0> (a, one, zero, one)",
+            held={"k": np.array(place, np.float32), "l": np.array(place + 1, np.float32)},
+        )
+        for place in (-128, -127, -126, -65, -64, -3, -2, -1, 0, 1, 2, 3, 62, 63, 64, 124, 125)
     ),
     # Products of other values.
     pair(

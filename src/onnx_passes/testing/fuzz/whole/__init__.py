@@ -1,1 +1,1 @@
-"""Random models judged whole: many operators, any passes in any order, two engines."""
+"""Random models with many operators, random pipelines, and two engines that judge the results."""

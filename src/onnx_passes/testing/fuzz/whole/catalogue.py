@@ -1,4 +1,4 @@
-"""What models are made of: the patterns of all registered rules, models that their authors give, and operators."""
+"""Building blocks of random models: patterns of all registered rules, models of their authors, and operators."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from onnx_passes.testing.fuzz.site import RECIPES
 from onnx_passes.testing.fuzz.targets import Target, registered
 
 _QUANTIZED = ("qonnx", "quant", "streamline", "thresholds")
-"""Rooms of rules about quantized networks."""
+"""Packages of rules about quantized networks."""
 _OPSET = 20
 _STATEFUL = frozenset({"Dropout", "If", "Loop", "Scan", "RandomNormalLike", "RandomUniformLike", "Bernoulli"})
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Something that a model can be given: an instance of a pattern, or one of the author's models."""
+    """Building block of a model: an instance of a pattern, or a model of the author."""
 
     rule: Rule
     hints: Hints
 
 
 Pieces = Mapping[str, tuple[Piece, ...]]
-"""Pieces by their pass: each pass is as likely as another, however many rules it has."""
+"""Building blocks by pass: all passes are equally likely, whatever their number of rules."""
 
 
 @cache
 def patterns(*, quantized: bool) -> Pieces:
-    """List the rules of quantized networks, or all others, by their pass."""
+    """List the rules of quantized networks, or all others, by pass."""
     found: dict[str, list[Piece]] = {}
     for target in registered():
         if (_room_of(target) in _QUANTIZED) == quantized:
@@ -45,7 +45,7 @@ def patterns(*, quantized: bool) -> Pieces:
 
 @cache
 def operators() -> tuple[Piece, ...]:
-    """List the operators that somebody knows how to satisfy."""
+    """List the operators that have a recipe."""
     names = {name for domain, name in RECIPES.table() if domain == ""}
     names |= {name for (domain, name), traits in TRAITS.table().items() if not domain and traits.kind == "elementwise"}
     known = [name for name in sorted(names - _STATEFUL) if schema_of("", name, _OPSET) is not None]

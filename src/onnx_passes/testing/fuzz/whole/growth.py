@@ -1,4 +1,4 @@
-"""A graph that grows: what was computed before is what patterns and operators that are added take."""
+"""Growing graph: existing values are the inputs of the patterns and operators that are added."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from onnx_passes.testing.fuzz.values import Shape
 _MOST_INPUTS = 5
 _RECENT = 6
 _MOST_VALUES = 512
-"""Larger values are not read again: what is computed of them would soon be too large."""
+"""Limit for the size of values that are read again, lest sizes grow."""
 _TAME = ("mixed", "mixed", "ramp", "one", "zero", "minus-one", "two", "half", "third", "positive", "power", "power")
 _DIVISIONS = ("Div", "Mod")
 
 
 @dataclass
 class Growth:
-    """A graph in the making: ``pool`` are the values in sight that can be read, ``parts`` what is there so far."""
+    """Graph under construction: ``pool`` are the visible values, ``parts`` what exists so far."""
 
     draws: Draws
     opset: int
     favoured: frozenset[str] = frozenset()
-    """Passes whose patterns are likelier than others."""
+    """Passes whose patterns are more likely."""
     parts: Parts = field(init=False)
     pool: list[Built] = field(default_factory=list[Built])
     functions: list[onnx.FunctionProto] = field(default_factory=list[onnx.FunctionProto])
     shared: list[Built] = field(default_factory=list[Built])
-    """Constants and inputs that several patterns may take."""
+    """Constants and inputs that several patterns may share."""
     named: int = 0
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Growth:
         return built
 
     def constant(self, array: np.ndarray) -> Built:
-        """Add an initializer, or now and then a Constant."""
+        """Add an initializer, or sometimes a Constant."""
         name, dtype = self.name("c"), ir.DataType.from_numpy(array.dtype)
         tensor = ir.to_proto(ir.Tensor(array, dtype, name=name))
         built = Built(name, dtype, array.shape, array)
@@ -83,7 +83,7 @@ class Growth:
         domain: str = "",
         **attributes: Any,
     ) -> Built:
-        """Add a node of one result, which has the type of its first input unless another is given."""
+        """Add a node with one result, of the type of its first input unless ``dtype`` is given."""
         first = inputs[0]
         assert first is not None
         built = Built(self.name("v"), dtype or first.dtype, shape)
@@ -94,14 +94,14 @@ class Growth:
         return built
 
     def recent(self, values: Sequence[Built] | None = None) -> Built:
-        """Choose a value that can be read, mostly one of the last."""
+        """Choose a visible value, mostly a recent one."""
         known = [value for value in (self.pool if values is None else values) if math.prod(value.shape) <= _MOST_VALUES]
         if not known:
             raise UnbuildableError("there is nothing to read")
         return self.draws.freely(known[-_RECENT:] if self.draws.happens(percent=60) else known)
 
     def like(self, dtype: ir.DataType, shape: Shape) -> Built:
-        """Return a value of a type and shape: one that exists, one made of it, or a new input."""
+        """Return a value of a type and shape: an existing one, one computed from it, or a new input."""
         same = [value for value in self.pool if (value.dtype, value.shape) == (dtype, shape)]
         if same and self.draws.happens(percent=85):
             return self.recent(same)
@@ -114,7 +114,7 @@ class Growth:
         return self.input(dtype, shape) if adapted is None else adapted
 
     def _adapted(self, dtype: ir.DataType, shape: Shape) -> Built | None:
-        """Bring a value into a shape, by what exporters write for it."""
+        """Reshape a value with the operators that exporters use."""
         alike = [value for value in self.pool if value.dtype == dtype and 0 < math.prod(value.shape) <= _MOST_VALUES]
         if not alike or dtype is ir.DataType.STRING:
             return None
@@ -130,7 +130,7 @@ class Growth:
         return None
 
     def graft(self, rule: Rule, hints: Hints) -> None:
-        """Add an instance of a pattern. Raises UnbuildableError, and then nothing is added."""
+        """Add an instance of a pattern. Raises UnbuildableError, without adding anything."""
         with self.undone():
             dtypes = tuple({value.dtype.numpy().name for value in self.pool if value.dtype is not ir.DataType.STRING})
             if self.draws.happens(percent=80) and not hints.dtypes:
@@ -140,7 +140,7 @@ class Growth:
 
     @contextmanager
     def undone(self) -> Generator[None]:
-        """Take back all that was added where that leads nowhere."""
+        """Undo all additions if the block raises UnbuildableError."""
         parts = self.parts
         lists: list[list[Any]] = [parts.nodes, parts.initializers, parts.inputs, parts.constants, self.pool]
         lists += [self.shared, self.functions]
@@ -154,7 +154,7 @@ class Growth:
 
 
 class _Graft(Build):
-    """Builds a pattern whose variables are values that exist."""
+    """Builds a pattern on existing values."""
 
     def __init__(self, growth: Growth, drawn: Sketch, hints: Hints) -> None:
         super().__init__(drawn, growth.draws, hints)
@@ -163,7 +163,7 @@ class _Graft(Build):
         self._pool = growth.shared
 
     def add(self, want: Shape) -> None:
-        """Build everything; what the pattern returns, and some of what is inside, can be read then."""
+        """Build everything; make the outputs of the pattern, and some inner values, visible."""
         first = len(self.parts.nodes)
         for root in self.sketch.roots:
             self.op(root, want)
@@ -172,7 +172,7 @@ class _Graft(Build):
         if any(_may_trap(node, known) for node in self.parts.nodes[first:]):
             raise UnbuildableError("integers may be divided by zero")
         if any(built.dtype is ir.DataType.BFLOAT16 for built in self.built.values()):
-            raise UnbuildableError("ONNX Runtime has hardly a kernel for this type")
+            raise UnbuildableError("ONNX Runtime has few kernels for this type")
         returned = {self.built[result].name for result in self.sketch.outputs}
         for slot, built in self.built.items():
             if isinstance(slot, Result) and (built.name in returned or self.draws.happens(percent=20)):
@@ -197,14 +197,14 @@ class _Graft(Build):
     def _contents(
         self, leaf: Leaf, dtype: ir.DataType, shape: Shape, given: Any, recipe: str | None, at_most: int | None
     ) -> np.ndarray:
-        # A single NaN or infinity among the constants is all that much of a large graph would compute with.
+        # A single NaN or infinity among the constants would spread through most of a large graph.
         if recipe is None and dtype.is_floating_point() and self.draws.happens(percent=95):
             recipe = self.draws.freely(_TAME)
         return super()._contents(leaf, dtype, shape, given, recipe, at_most)
 
 
 def _may_trap(node: onnx.NodeProto, known: Mapping[str, Built]) -> bool:
-    """Tell whether a node divides integers by something that may be zero, which ends the process."""
+    """Return whether a node divides integers by a possible zero, which ends the process."""
     if node.op_type not in _DIVISIONS:
         return False
     divisor = known.get(node.input[1])

@@ -1,4 +1,4 @@
-"""Judge what a pipeline makes of a model: by ONNX Runtime, seconded by onnx's reference evaluator."""
+"""Judge the result of a pipeline: by ONNX Runtime, and by onnx's reference evaluator."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from onnx_passes.testing.fuzz.judge import (
     interior,
     printed,
     sentence,
+    violation_inside,
 )
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.undefined import reads_unwritten_memory
@@ -42,12 +43,12 @@ from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.comparison.promise import DEFAULT, Limits, Promise, promise_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 
-DISPUTED = "the engines do not agree on the model itself"
+DISPUTED = "the engines disagree on the original model"
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a model computes of some data, and what the second engine does."""
+    """Results of a model on some data, from both engines."""
 
     feed: Feed
     values: Arrays
@@ -56,23 +57,23 @@ class Run:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the passes that changed a model promise together."""
+    """Combined claim of the passes that changed the model."""
 
     promise: Promise
 
     @property
     def limits(self) -> Limits | None:
-        """Return how far results may be off, nothing if not at all."""
+        """Return the tolerance, None for equality."""
         return None if self.promise.is_equality else self.promise.limits
 
     @property
     def fast_math(self) -> frozenset[str]:
-        """Return the flags of what nothing is promised about."""
+        """Return the flags of the exceptions."""
         return self.promise.ignores
 
 
 class Trail(Instrument):
-    """Notes the passes that changed the model, and the last rewrite with the values that it replaced."""
+    """Records the passes that changed the model, and the last rewrite with the values that it replaced."""
 
     def __init__(self) -> None:
         self.changed: list[Pass] = []
@@ -81,35 +82,35 @@ class Trail(Instrument):
         self.replaced: list[str] = []
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Note a pass that did work itself."""
+        """Record a pass that is not a sequence."""
         if not record.has_children:
             self.last = step.pass_
             if record.modified:
                 self.changed.append(step.pass_)
 
     def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
-        """Note the innermost pass that failed."""
+        """Record the innermost pass that failed."""
         if not record.has_children:
             self.last = step.pass_
 
     def after_rewrite(self, application: Application) -> None:
-        """Note a rewrite."""
+        """Record a rewrite."""
         if application.owner is not None and application.owner not in self.changed:
-            # Rules of several passes may be applied as one: each is held to what its own pass promises.
+            # Rules of several passes may run together: the claim of each is that of its own pass.
             self.changed.append(application.owner)
         self.application = application
         self.replaced = [str(old.name) for old, _ in application.replaced]
 
 
 class PipelineJudge:
-    """Judges models under a pipeline; ``entering`` is called when the passes get the model."""
+    """Judges models under a pipeline; ``entering`` is called before the passes run."""
 
     def __init__(self, executor: Executor, entering: Callable[[], None] = lambda: None) -> None:
         self._executor = executor
         self._entering = entering
 
     def __call__(self, case: Case, pipeline: str, *, blame: bool = False) -> Verdict:
-        """Judge one model under one pipeline; with ``blame`` a finding says whose fault it is."""
+        """Judge one model under one pipeline; with ``blame`` a finding names the wrong rule."""
         planned = plan(pipeline)
         try:
             proto = onnx.ModelProto.FromString(case.model)
@@ -123,10 +124,10 @@ class PipelineJudge:
         if not undisputed:
             return Verdict("skipped", message=DISPUTED if runs else "no data fit")
         self._entering()
-        return self._verdict(before, undisputed, planned, blame=blame)
+        return self.verdict_on(before, undisputed, planned, blame=blame)
 
-    def _verdict(self, before: ir.Model, runs: Sequence[Run], planned: Plan, *, blame: bool) -> Verdict:
-        """Apply a pipeline to a copy of a model, and judge what comes of it."""
+    def verdict_on(self, before: ir.Model, runs: Sequence[Run], planned: Plan, *, blame: bool) -> Verdict:
+        """Apply a pipeline to a copy of a model, and judge the result."""
         model, trail = copy_model(before), Trail()
         try:
             model = self._apply(planned, model, trail)
@@ -139,12 +140,12 @@ class PipelineJudge:
             rule = self._culprit(wrong, before, runs, trail, planned) if blame else ""
             return Verdict("finding", str(wrong.kind), wrong.message, printed(model), wrong.feed, rule)
         except OnnxPassesError as refusal:
-            # Some passes take models of a certain form only, and say so.
+            # Some passes refuse models that lack a certain form.
             return Verdict("no match", message=str(refusal))
         return Verdict("fine" if any(pass_.kind == "transformation" for pass_ in trail.changed) else "no match")
 
     def _is_repeatable(self, wrong: Wrong, before: ir.Model, runs: Sequence[Run]) -> bool:
-        """Tell whether the model itself computes the same where its values lie elsewhere in memory."""
+        """Return whether the model itself computes the same with its values elsewhere in memory."""
         run = next((run for run in runs if run.feed.name == wrong.feed), None)
         if run is None:
             return True
@@ -152,7 +153,7 @@ class PipelineJudge:
         return compare(_outputs(before, run.values), again).equal
 
     def _culprit(self, wrong: Wrong, before: ir.Model, runs: Sequence[Run], trail: Trail, planned: Plan) -> str:
-        """Name the pass and, where there is one, the rule after which results are not as promised."""
+        """Return the pass, and the rule if there is one, after which results violate the claim."""
         if wrong.kind in (Kind.CRASH, Kind.HANG) or not trail.changed:
             return "" if trail.last is None else trail.last.name
         seen = [run for run in runs if run.feed.name == wrong.feed] or runs
@@ -164,7 +165,7 @@ class PipelineJudge:
         return f"{owner}/{application.rule}"
 
     def runs_of(self, model: ir.Model, case: Case) -> Iterator[Run]:
-        """Run a model on all data that it takes, in both engines."""
+        """Run a model in both engines on all data that it accepts."""
         if any(map(is_random, all_nodes(model.graph))):
             return
         ready = self._executor.prepare(model, also=list(interior(model)), engine="onnxruntime")
@@ -174,7 +175,7 @@ class PipelineJudge:
                 values = ready.run(feed.arrays)
                 compare_declared(model, values, feed.name)
             except (ExecutionError, Wrong):
-                # Data that do not fit the model, or a model that declares what is not so: both say nothing of a pass.
+                # Data that do not fit the model, or a model with wrong declarations, do not concern a pass.
                 continue
             if not reads_unwritten_memory(model, feed.arrays):
                 yield Run(feed, values, reference.run(feed.arrays))
@@ -194,11 +195,11 @@ class PipelineJudge:
             raise Wrong(Kind.CRASH, f"{type(error).__name__}: {error}") from error
 
     def _require_rest(self, trail: Trail, model: ir.Model) -> None:
-        """Let the last pass run again: rules leave nothing that they would rewrite."""
+        """Rerun the last pass; it must change nothing."""
         if isinstance(trail.last, RewriteRuleSetPass) and trail.last in trail.changed:
             again = trail.last.run(copy_model(model), Context())
             if again.modified:
-                raise Wrong(Kind.HANG, f"a second run of '{trail.last}' finds something that the first one left")
+                raise Wrong(Kind.HANG, f"a second run of '{trail.last}' rewrites nodes that the first one left")
 
     def _judge(self, before: ir.Model, after: ir.Model, runs: Sequence[Run], terms: Terms, planned: Plan) -> None:
         found = list(self.complaints(before, after, runs, terms))
@@ -207,7 +208,7 @@ class PipelineJudge:
             raise worst
 
     def complaints(self, before: ir.Model, after: ir.Model, runs: Sequence[Run], terms: Terms) -> Iterator[Wrong]:
-        """Yield all that is not as promised."""
+        """Yield all violations of the claim."""
         try:
             check(ir.to_proto(after))
             compare_interfaces(before, after, may_annotate=True)
@@ -233,6 +234,9 @@ class PipelineJudge:
                 yield Wrong(Kind.INVALID, f"no longer runs: {error}", run.feed.name)
             except Wrong as wrong:
                 yield wrong
+        feeds = [run.feed for run in runs]
+        if inside := violation_inside(before, after, terms.promise, feeds, self._executor):
+            yield Wrong(Kind.WRONG, inside)
 
     def _compare(self, before: ir.Model, run: Run, values: Arrays, terms: Terms) -> None:
         everything = (*run.feed.arrays.values(), *run.values.values(), *values.values())
@@ -251,28 +255,28 @@ class PipelineJudge:
         raise Wrong(*different, run.feed.name)
 
     def _is_noise(self, before: ir.Model, run: Run, found: Arrays, terms: Terms) -> bool:
-        """Tell whether results differ by no more than rounding errors in the model itself make them."""
+        """Return whether results differ by no more than rounding errors in the model itself cause."""
         model = copy_model(before)
         bounds = rounding_bounds(model, list(model.graph.outputs), [run.feed.arrays], self._executor)
         return bounds is not None and terms.promise.holds(compare(_outputs(before, run.values), found), bounds[0])
 
     def _second(self, before: ir.Model, run: Run, values: Arrays, reference: Reference) -> None:
-        """Ask the second engine, which may round differently, whether the new model computes something else."""
+        """Compare the new model with the old one in the second engine, which may round differently."""
         if run.seconded is None or not agree(_outputs(before, run.values), _outputs(before, values)):
-            # What the first engine was allowed, the second is.
+            # The second engine has the same tolerance as the first.
             return
         seconded = reference.run(run.feed.arrays)
         if seconded is None or agree(run.seconded, seconded):
             return
         if agree(_outputs(before, values), seconded):
             name = next(name for name in run.seconded if not agree({name: run.seconded[name]}, seconded))
-            raise Wrong(Kind.WRONG, f"'{name}' is another one in the reference evaluator", run.feed.name)
+            raise Wrong(Kind.WRONG, f"'{name}' differs in the reference evaluator", run.feed.name)
 
     def _is_excused(self, wrong: Wrong, before: ir.Model, runs: Sequence[Run], terms: Terms, planned: Plan) -> bool:
-        """Tell whether small differences, which are allowed, became large ones on their way through the model.
+        """Return whether accepted small differences became large on their way through the model.
 
-        So they do where a comparison or a rounding decides by the last bit. The rewrite after which results are no
-        longer as promised must have changed the values that it replaced by no more than it may.
+        That happens at a comparison or a rounding that the last bit decides. The rewrite after which results violate
+        the claim must have changed the values that it replaced within the tolerance.
         """
         is_value = wrong.kind.severity >= Kind.WRONG.severity
         run = next((run for run in runs if run.feed.name == wrong.feed), None)
@@ -292,7 +296,7 @@ class PipelineJudge:
     def _first_bad(
         self, before: ir.Model, planned: Plan, runs: Sequence[Run], terms: Terms
     ) -> tuple[int, Trail] | None:
-        """Find the first rewrite after which results are not as promised."""
+        """Find the first rewrite after which results violate the claim."""
         _, trail = self._stopped(planned, before, None)
         if trail.application is None:
             return None
@@ -313,7 +317,7 @@ class PipelineJudge:
         return Manager([*limits, trail]).run(planned, model).model, trail
 
     def _is_near(self, old: ir.Model, new: ir.Model, names: Sequence[str], run: Run, terms: Terms) -> bool:
-        """Compare values inside two models."""
+        """Compare inner values of two models."""
         try:
             pick = partial(_named, names=names)
             results = [
@@ -332,9 +336,10 @@ class PipelineJudge:
 
 
 def _is_seconded(model: ir.Model, runs: Sequence[Run]) -> bool:
-    """Tell whether a valid model that ONNX Runtime has no kernels for computes the same in the second engine.
+    """Return whether a valid model without kernels in ONNX Runtime computes the same in the second engine.
 
-    That rules ask for kernels that there are is tried rule by rule; what it lacks for newer versions is not theirs.
+    Each rule is tested separately for writing operators that have kernels; missing kernels of newer opsets are
+    accepted.
     """
     reference, seconded = Reference(model), [run for run in runs if run.seconded is not None]
     results = [(run.seconded, reference.run(run.feed.arrays)) for run in seconded]
@@ -342,14 +347,14 @@ def _is_seconded(model: ir.Model, runs: Sequence[Run]) -> bool:
 
 
 def _drop_defaults(model: ir.Model, planned: Plan) -> None:
-    """Where a pipeline takes away that inputs can be left out, nothing can be compared with what they were."""
+    """Drop overridden defaults from the data if a pipeline makes optional inputs required."""
     for _, step in planned.walk():
         if isinstance(step.pass_, RemoveInitializersFromInputs) and not step.pass_.only_old:
             step.pass_.run(model, Context())
 
 
 def _is_crash(error: OnnxPassesError) -> bool:
-    """Tell an error of a pass from a refusal, which it raises itself."""
+    """Return whether an error is a crash of a pass, and not a refusal."""
     return isinstance(error, ContractError | RewriteError) or (
         isinstance(error, PassFailedError) and error.__cause__ is not None
     )

@@ -1,4 +1,4 @@
-"""Layers of quantized networks, in the spellings of those who write them: QONNX, QDQ, integer operators, thresholds."""
+"""Layers of quantized networks, as QONNX, QDQ, integer operators and thresholds write them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _random(growth: Growth) -> np.random.Generator:
 
 
 def _float(growth: Growth, *, least_rank: int = 0) -> Built:
-    """Choose a float that was computed."""
+    """Choose a computed float."""
     known = [v for v in growth.pool if v.dtype is _FLOAT and len(v.shape) >= least_rank and math.prod(v.shape)]
     return growth.recent(known)
 
@@ -38,14 +38,14 @@ def _scales(growth: Growth, random: np.random.Generator, shape: Shape) -> np.nda
 
 
 def _along(value: Built, channel: int, growth: Growth) -> Shape:
-    """Return the shape of parameters: one, or one for each channel, as they broadcast."""
+    """Return the shape of parameters that broadcast: a scalar, or one for each channel."""
     if len(value.shape) < 2 or growth.draws.happens(percent=60):
         return ()
     return tuple(size if axis == channel % len(value.shape) else 1 for axis, size in enumerate(value.shape))
 
 
 def _quantized(growth: Growth, value: Built, *, channel: int = 1) -> Built:
-    """Quantize a value in one of the usual ways."""
+    """Quantize a value in one of the usual forms."""
     how = growth.draws.freely((_quant, _quant, _quant, _qdq, _qdq, _qcdq, _bipolar))
     return how(growth, value, channel)
 
@@ -69,7 +69,7 @@ def _bipolar(growth: Growth, value: Built, channel: int) -> Built:
 
 
 def _parameters(growth: Growth, value: Built, channel: int, dtype: ir.DataType) -> tuple[Built, Built, dict[str, Any]]:
-    """Make scale and zero point of a value for the operators of ONNX."""
+    """Make scale and zero point of a value for the ONNX operators."""
     random, draws = _random(growth), growth.draws
     per_axis = len(value.shape) >= 2 and draws.happens(percent=30)
     shape = (value.shape[channel % len(value.shape)],) if per_axis else ()
@@ -96,7 +96,7 @@ def _qcdq(growth: Growth, value: Built, channel: int) -> Built:
 
 
 def _weights(growth: Growth, shape: Shape, channel: int) -> Built:
-    """Make quantized weights: a quantizer of floats, or integers that are dequantized."""
+    """Make quantized weights: quantized floats, or integers that are dequantized."""
     random, draws = _random(growth), growth.draws
     if draws.happens(percent=60):
         held = growth.constant(random.normal(0, 1, shape).astype(np.float32))

@@ -1,4 +1,4 @@
-"""Random models: grown from patterns, operators, authors' models and layers, part of them in bodies."""
+"""Random models of patterns, operators, authors' models and layers, partly in subgraphs."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from onnx_passes.testing.fuzz.whole.nesting import nest
 Family = Literal["float", "quantized"]
 FAMILIES: tuple[Family, ...] = ("float", "quantized")
 _OPSETS = {"float": (17, 18, 20, 20, 20, 21, 21, 24), "quantized": (20, 20, 21)}
-"""Versions of ONNX; the reference evaluator has no quantizers of older ones."""
+"""Opsets; the reference evaluator has no quantizers of older ones."""
 _IR_VERSIONS = {17: 8, 18: 8, 20: 9, 21: 10, 24: 11}
 _NAMES = ("plain", "plain", "empty", "like values")
 _TYPES = (ir.DataType.FLOAT,) * 8 + (ir.DataType.DOUBLE, ir.DataType.INT64, ir.DataType.FLOAT16, ir.DataType.INT32)
 _MOST_OUTPUTS = 5
 _MOST_NODES = 40
-"""Models of authors that have more are not built in."""
+"""Largest number of nodes of an author's model that is used."""
 _DEEPEST = 2
 _TRIES = 4
 _IMAGE, _ROWS = (1, 4, 6, 6), (3, 6)
 
 
 def families_named(name: str | None) -> tuple[Family, ...]:
-    """List a family by its name, or ``all`` of them."""
+    """List the family of a name, or ``all`` of them."""
     return FAMILIES if name == "all" else tuple(family for family in FAMILIES if family == name)
 
 
 def random_case(family: Family, seed: int, favoured: Collection[str] = ()) -> Case:
-    """Make a model with data for it; the same seed makes the same.
+    """Generate a model with data for it, determined by the seed.
 
-    Patterns of ``favoured`` passes are likelier than others.
+    Patterns of ``favoured`` passes are more likely.
     """
     draws = Draws(RandomSource(seed * 2 + FAMILIES.index(family)))
     growth = Growth(draws, draws.freely(_OPSETS[family]), frozenset(favoured))
@@ -60,7 +60,7 @@ def random_case(family: Family, seed: int, favoured: Collection[str] = ()) -> Ca
 
 
 def _step(growth: Growth, family: Family, depth: int) -> None:
-    """Add something; what leads nowhere is tried in other ways, and then given up."""
+    """Add something; if that fails, try a few other ways."""
     for _ in range(_TRIES):
         try:
             _chosen(growth, family, depth)()
@@ -91,10 +91,10 @@ def _graft(growth: Growth, piece: Piece) -> None:
 
 
 def _splice(growth: Growth, text: str) -> None:
-    """Add the nodes of a model that the author of a pass gives."""
+    """Add the nodes of a model given by the author of a pass."""
     model = _parsed(text)
     if model.functions or len(model.graph.node) > _MOST_NODES:
-        raise UnbuildableError("it is a model of another kind")
+        raise UnbuildableError("the model belongs to another family")
     with growth.undone():
         defaults = {tensor.name for tensor in model.graph.initializer}
         names: dict[str, str] = {"": ""}
@@ -125,7 +125,7 @@ def _opset_of(model: onnx.ModelProto) -> int:
 def _declared(value: onnx.ValueInfoProto) -> tuple[ir.DataType, Shape]:
     tensor = value.type.tensor_type
     if not tensor.elem_type or not tensor.HasField("shape"):
-        raise UnbuildableError("nothing is known of its shape")
+        raise UnbuildableError("its shape is unknown")
     sizes = [dim.dim_value if dim.HasField("dim_value") else 2 for dim in tensor.shape.dim]
     return ir.DataType(tensor.elem_type), tuple(sizes)
 
@@ -145,7 +145,7 @@ def _renamed(node: onnx.NodeProto, names: dict[str, str], growth: Growth) -> onn
 
 
 def _assembled(growth: Growth, seed: int) -> Case:
-    """Put the model together: what nobody reads is returned, and some of what is inside as well."""
+    """Assemble the model: unused values, and some inner ones, are outputs."""
     draws, parts = growth.draws, growth.parts
     computed = {name for node in parts.nodes for name in node.output}
     read = {name for node in all_nodes(parts.nodes) for name in node.input}
@@ -173,7 +173,7 @@ def _assembled(growth: Growth, seed: int) -> Case:
 
 
 def _complete(model: onnx.ModelProto, outputs: Sequence[Built]) -> None:
-    """Declare the rank of outputs of which onnx knows nothing: those of operators of other domains."""
+    """Declare the rank of outputs of operators of other domains, which onnx cannot infer."""
     for info, value in zip(model.graph.output, outputs, strict=True):
         tensor = info.type.tensor_type
         if not tensor.HasField("shape"):
@@ -202,7 +202,7 @@ def _model(growth: Growth, outputs: Sequence[Built]) -> onnx.ModelProto:
 
 
 def all_nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yield nodes, those in bodies as well."""
+    """Yield all nodes, including those in subgraphs."""
     for node in nodes:
         yield node
         for attribute in node.attribute:

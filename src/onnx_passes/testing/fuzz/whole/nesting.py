@@ -1,4 +1,4 @@
-"""Parts of a growing graph in bodies: branches, loops, scans, and functions of the model."""
+"""Parts of a growing graph in subgraphs: branches, loops, scans, and functions of the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
 def nest(growth: Growth, grow: Grow) -> None:
-    """Let a part grow in a body, and add what holds it. Raises UnbuildableError, and then nothing is added."""
+    """Grow a part inside a body, and add the node that holds it. Raises UnbuildableError, without adding anything."""
     how = growth.draws.freely((_branch, _branch, _loop, _loop, _scan, _function))
     nodes = growth.parts.nodes
     with growth.undone():
@@ -34,7 +34,7 @@ def nest(growth: Growth, grow: Grow) -> None:
 
 
 class _Body:
-    """Nodes that are added while it is open; then the values inside are no longer in sight."""
+    """Nodes that are added while it is open; afterwards their values are not visible."""
 
     def __init__(self, growth: Growth, grow: Grow, given: Sequence[Built] = ()) -> None:
         outer, mark = growth.parts.nodes, len(growth.pool)
@@ -46,7 +46,7 @@ class _Body:
         produced = {name for node in self.nodes for name in node.output}
         inside = {name for node in _all_nodes(self.nodes) for name in node.output}
         found = [value for value in growth.pool[mark:] if value.name in produced]
-        # What became an input of the model meanwhile stays in sight.
+        # New inputs of the model stay visible.
         given_names = {value.name for value in given}
         growth.pool[mark:] = [v for v in growth.pool[mark:] if v.name not in inside and v.name not in given_names]
         if not found:
@@ -55,12 +55,12 @@ class _Body:
         self.results = list({v.name: v for v in (growth.recent(found) for _ in range(_MOST_RESULTS))}.values())
 
     def require_numbers(self) -> None:
-        """Give up where texts are collected: ONNX Runtime collects those that are read from outside once only."""
+        """Raise UnbuildableError for strings: ONNX Runtime collects captured strings once only."""
         if any(value.dtype is ir.DataType.STRING for value in self.results):
             raise UnbuildableError("texts are collected")
 
     def flatten(self, growth: Growth) -> None:
-        """Make rows of the results: the reference evaluator stacks nothing else."""
+        """Flatten the results to rows, the only shape that the reference evaluator stacks."""
         for place, value in enumerate(self.results):
             if len(value.shape) != 1:
                 whole, flat = growth.name("c"), growth.name("v")
@@ -112,7 +112,7 @@ def _loop(growth: Growth, grow: Grow) -> None:
     inputs = [step, Built(go, ir.DataType.BOOL, ()), inside]
     outputs = [Built(on, ir.DataType.BOOL, ()), Built(following, state.dtype, state.shape), *body.results]
     trips = growth.draws.freely((2, 2, 1, 3))
-    # The reference evaluator takes a condition that is left out for one that is false.
+    # The reference evaluator treats a missing condition as false.
     count, begins = growth.constant(np.array(trips)), growth.constant(np.array(True))
     names = [growth.name("v") for _ in outputs[1:]]
     sizes = [state.shape, *((trips, *value.shape) for value in body.results)]
@@ -184,7 +184,7 @@ def _zeros(value: Built) -> onnx.TensorProto:
 
 
 def _all_nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yield nodes, those in bodies as well."""
+    """Yield all nodes, including those in subgraphs."""
     for node in nodes:
         yield node
         for attribute in node.attribute:

@@ -1,4 +1,4 @@
-"""The second opinion: onnx's reference evaluator, with operators of quantized networks as functions of the model."""
+"""The second engine: onnx's reference evaluator, with operators of quantized networks as functions of the model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from onnx_passes.core.build import collect
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.testing.fuzz.case import Arrays
+from onnx_passes.testing.fuzz.difference import tensors_in
 
 _ATOL, _RTOL = 1e-4, 1e-3
 
 
 class Reference:
-    """Runs a model in numpy, operator by operator; ``obstacle`` says why it cannot, if so."""
+    """Runs a model in numpy, operator by operator; ``obstacle`` is the reason if it cannot."""
 
     def __init__(self, model: ir.Model) -> None:
         from onnx.reference import ReferenceEvaluator
@@ -36,7 +37,7 @@ class Reference:
             self.obstacle = f"{type(error).__name__}: {error}"
 
     def run(self, feed: Arrays) -> Arrays | None:
-        """Return the results, or nothing where it fails."""
+        """Return the results, None if the evaluator fails."""
         if self.obstacle:
             return None
         try:
@@ -50,7 +51,7 @@ class Reference:
 
 
 def _tell_overloads_apart(model: ir.Model) -> None:
-    """Give the variants of a function names of their own, since the evaluator takes any of them."""
+    """Rename the variants of a function, since the evaluator does not distinguish them."""
     functions = list(model.functions.values())
     for node in (node for holder in (model.graph, *functions) for node in holder.all_nodes()):
         if node.overload:
@@ -63,11 +64,14 @@ def _tell_overloads_apart(model: ir.Model) -> None:
 
 
 def agree(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:
-    """Tell whether two engines compute the same, up to what they may round differently."""
+    """Return whether two engines compute the same, up to rounding."""
     return all(_alike(array, second[name]) for name, array in first.items())
 
 
-def _alike(a: np.ndarray, b: np.ndarray) -> bool:
+def _alike(a: Any, b: Any) -> bool:
+    if isinstance(a, list) or isinstance(b, list):
+        first, second = list(tensors_in([a])), list(tensors_in([b]))
+        return len(first) == len(second) and all(map(_alike, first, second))
     if a.dtype == object or b.dtype == object:
         return a.shape == b.shape and bool((a == b).all())
     if a.shape != b.shape or a.dtype != b.dtype:

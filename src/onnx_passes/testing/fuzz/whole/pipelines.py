@@ -1,4 +1,4 @@
-"""Random pipelines: some passes and groups of the registry in any order, with options, repeated and shuffled."""
+"""Random pipelines: passes and groups of the registry in any order, with options, repeated and shuffled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = ("transformation", "annotation", "sequence", "analysis")
 _CONTROL = "control"
 _CHANGES_INTERFACE = "inputs_after"
 _UNJUDGED = frozenset({"remove-initializers-from-inputs", "verify", "check-streamlined", "check-structure"})
-"""Passes that change the interface because they are asked to, and those whose job is to refuse models."""
+"""Passes whose purpose is to change the interface, or to refuse models."""
 _ASSUMPTIONS = frozenset(
     {
         "check-type",
@@ -30,7 +30,7 @@ _ASSUMPTIONS = frozenset(
         "strict-mode",
     }
 )
-"""Options by which the user promises something about the model or its data, or wants another interface."""
+"""Options that make assumptions about the model or its data, or change the interface."""
 _MOST_PASSES = 8
 _MOST_ROUNDS = 4
 _SEEDS = 1000
@@ -38,7 +38,7 @@ _SEEDS = 1000
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Passes as text, one item each, and the seed of the order in which rules look at nodes, if it is not the usual."""
+    """Passes as text, one item each, and the seed of a random order of nodes, if any."""
 
     items: tuple[str, ...]
     seed: int | None = None
@@ -51,7 +51,7 @@ class Pipeline:
 def random_pipeline(draws: Draws, modules: tuple[str, ...] = ()) -> Pipeline:
     """Draw passes of the collection and of ``modules``.
 
-    Half of the pipelines promise equality, so that nothing excuses a difference.
+    Half of the pipelines promise equality, so that no difference is accepted.
     """
     names = _candidates((_COLLECTION, *modules), exact=draws.happens(percent=50))
     items = [_item(draws, names) for _ in range(draws.number(1, _MOST_PASSES))]
@@ -82,7 +82,7 @@ class _Candidates:
 
 @cache
 def _candidates(modules: tuple[str, ...], *, exact: bool) -> _Candidates:
-    """List what may be in a pipeline: all of it, or what promises equality."""
+    """List the candidates for a pipeline: all passes, or those that promise equality."""
     known = {entry.name: entry for entry in REGISTRY.entries() if entry.module.partition(".")[0] in modules}
     good = {name for name, entry in known.items() if _is_judged(entry) and not (exact and _rounds(entry))}
     unfit = {name for name, entry in known.items() if _changes_what_is_compared(entry)}
@@ -102,20 +102,20 @@ def _steps_of(name: str) -> set[str]:
 
 
 def _is_judged(entry: Entry) -> bool:
-    """Tell whether a pass can be tried on any model: it needs no options, and keeps interface and types."""
+    """Return whether a pass can run on any model: it needs no options, and keeps interface and types."""
     if entry.kind not in _KINDS or _CONTROL in entry.tags or entry.name in _UNJUDGED:
         return False
     return not _changes_what_is_compared(entry)
 
 
 def _changes_what_is_compared(entry: Entry) -> bool:
-    """Tell whether a pass changes the interface, or computes in a shorter type."""
+    """Return whether a pass changes the interface, or computes in a shorter type."""
     computes_shorter = any("unit=" in claim for claim in entry.claims)
     return computes_shorter or (hasattr(REGISTRY.load(entry), _CHANGES_INTERFACE) and not _keeps_interface(entry))
 
 
 def _keeps_interface(entry: Entry) -> bool:
-    """Tell whether it changes the interface only where options of it say so."""
+    """Return whether a pass changes the interface only by its options."""
     return bool(_ASSUMPTIONS & {option.name for option in entry.options} & {"inputs", "outputs"}) and not any(
         option.type.startswith("list") for option in entry.options
     )

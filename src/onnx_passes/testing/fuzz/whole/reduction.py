@@ -1,4 +1,4 @@
-"""Reduce a model and a pipeline to the least that is still found wrong in the same way."""
+"""Reduce a model and a pipeline to the smallest that still fail in the same way."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 
 Judge = Callable[[Case, str], Verdict]
 _BY_PLAN = ("needed", "follows")
-"""Why a pass is in a plan that no pipeline names."""
+"""Reason of a pass in a plan without a pipeline."""
 _ROUNDS = 2
-"""A sequence that is repeated is written out so many times."""
+"""Number of rounds to which a repeated sequence is unrolled."""
 
 
 def reduced(case: Case, pipeline: Pipeline, verdict: Verdict, judge: Judge, seconds: float) -> tuple[Case, Pipeline]:
-    """Leave out passes, then parts of the model, while the judge finds the same kind of fault."""
+    """Remove passes, then parts of the model, while the judge finds the same kind of failure."""
 
     def fails(candidate: Case, passes: Pipeline) -> bool:
         found = judge(candidate, str(passes))
@@ -44,14 +44,14 @@ def reduced(case: Case, pipeline: Pipeline, verdict: Verdict, judge: Judge, seco
             most_seconds=seconds,
         )
     except OnnxPassesError:
-        # It does not fail on these data alone.
+        # The failure needs other data as well.
         return case, passes
     smaller = _given(reduction.model, reduction.samples[0])
     return smaller, _fewer_passes(passes, lambda shorter: fails(smaller, shorter))
 
 
 def _fewer_passes(pipeline: Pipeline, fails: Callable[[Pipeline], bool]) -> Pipeline:
-    """Leave out what is not needed: the order of nodes, groups around passes, passes."""
+    """Remove what the failure does not need: the order of nodes, groups around passes, passes."""
     if pipeline.seed is not None and fails(Pipeline(pipeline.items)):
         pipeline = Pipeline(pipeline.items)
     pipeline = _some_of(pipeline, fails)
@@ -72,7 +72,7 @@ def _some_of(pipeline: Pipeline, fails: Callable[[Pipeline], bool]) -> Pipeline:
 
 
 def _telling(case: Case, verdict: Verdict) -> Sample | None:
-    """Return the data that showed the fault or, where none were needed, some that the model takes."""
+    """Return the data that showed the failure, or else data that the model accepts."""
     feeds = {feed.name: feed.arrays for feed in feeds_of(case)}
     if verdict.feed in feeds:
         return feeds[verdict.feed]

@@ -1,4 +1,4 @@
-"""Try random models under random pipelines from one seed: count them, and reduce what goes wrong."""
+"""Run random pipelines on random models from one seed, and reduce the failures."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from onnx_passes.testing.fuzz.worker import Answer, JudgingProcess
 from onnx_passes.verify.run.execute import Executor
 
 _APART = 1_000_003
-"""Seeds of models lie so far from those of the next trial."""
+"""Distance of the seeds of models between trials."""
 _PIPELINES = 7_919
-"""Pipelines are drawn from other seeds than models."""
+"""Offset of the seeds of pipelines from those of models."""
 
 
 class ModelWorker(JudgingProcess):
@@ -53,9 +53,9 @@ def _judging(entering: Callable[[], None]) -> Answer:
 
 
 class ModelTrial:
-    """Judges random models of one family, from one seed; ``found`` are the reduced cases of findings.
+    """Tests random models of one family, from one seed; ``found`` are the reduced cases of findings.
 
-    Pipelines are of passes of the collection and of ``modules``.
+    Pipelines consist of passes of the collection and of ``modules``.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ModelTrial:
         self.found: list[tuple[Finding, Case]] = []
 
     def run(self) -> FuzzReport:
-        """Do all of it."""
+        """Run the trial."""
         started = time.perf_counter()
         for number in range(self.cases):
             self._try(self.seed * _APART + number)
@@ -107,7 +107,7 @@ class ModelTrial:
 
 
 def finding_of(case: Case, pipeline: str, verdict: Verdict) -> Finding:
-    """Put together what is to be reported of a case."""
+    """Return the finding for the verdict on a case."""
     return Finding(
         Kind(verdict.kind or Kind.HANG),
         verdict.message,

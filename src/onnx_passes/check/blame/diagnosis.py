@@ -1,0 +1,179 @@
+"""The diagnosis of a failure: which step, which rewrite, which value; and all of it in a report and a folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx_ir as ir
+
+from onnx_passes.check.baseline import REST, Baseline, ClaimViolation
+from onnx_passes.check.blame.culprit import Culprit, Snapshots, Successors, first_divergence
+from onnx_passes.check.blame.replay import BAD, GOOD, Mark, Replay, first_bad
+from onnx_passes.check.blame.reproducer import write_reproducer
+from onnx_passes.core.errors import OnnxPassesError
+from onnx_passes.core.instruments import Limit
+from onnx_passes.core.manager import Manager
+from onnx_passes.core.plan import Plan, Step
+from onnx_passes.core.records import StepRecord
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.verify.comparison.promise import Limits, promise_of
+from onnx_passes.verify.failure import Failure, PostconditionError, failed_step
+from onnx_passes.verify.run.execute import Executor
+
+Taken = tuple[StepRecord, Step]
+
+_TOGETHER = "none: each is right on its own nodes, but together they exceed the tolerance"
+
+
+@dataclass
+class Diagnosis:
+    """All that is known when a check fails: the steps so far, of which the first ``checked`` are known to be right.
+
+    The run is repeated once; steps and rewrites are then looked at one by one, from copies made on the way.
+    """
+
+    baseline: Baseline
+    executor: Executor
+    limits: Limits
+    replay: Replay
+    steps: Sequence[Taken]
+    checked: int
+    model: ir.Model
+    origin: str
+    seed: int
+    reproducer: Path | None
+    _models: dict[int, ir.Model] = field(default_factory=dict[int, ir.Model])
+
+    def report(self, violation: ClaimViolation) -> PostconditionError:
+        """Find the culprit and put together the error."""
+        suspects = self.steps[self.checked :]
+        self._repeat(suspects)
+        position = len(suspects) - 1
+        if violation.application is None and position > 0:
+            position = self._first_bad_step(suspects, violation.sample)
+        record, step = suspects[position]
+        promise = promise_of([step.pass_ for _, step in suspects[: position + 1]], self.limits)
+        number, claim, sample = record.number, str(promise.claim), self._describe(violation.sample)
+        failure = Failure(number, step.text, claim, violation.difference, sample)
+        failure.no_excuse, failure.advice = violation.no_excuse, violation.advice
+        before = self._model_before(record.number)
+        if record.applications and before is not None:
+            self._name(failure, suspects[: position + 1], before, violation)
+        if before is not None:
+            failure.diverges = self._divergence(before, step, violation.sample)
+            if self.reproducer is not None:
+                failure.reproducer = self._write(self.reproducer, before, step, failure, violation.sample)
+        return failed_step(record, step, failure, violation.what)
+
+    def _repeat(self, suspects: Sequence[Taken], always: Collection[int] = ()) -> None:
+        """Repeat the run, and keep the model after every step that may be to blame, and before the first."""
+        since = self.steps[self.checked - 1][0].number if self.checked else 0
+        kept = Snapshots([record.number for record, _ in suspects], {since, *always})
+        # Where the run ended is as far as it gets again.
+        with contextlib.suppress(OnnxPassesError):
+            self.replay.after_step(suspects[-1][0].number, kept)
+        self._models = kept.models
+
+    def _model_before(self, step: int) -> ir.Model | None:
+        """Return the model before a step: it is as the last one before it that changed it left it."""
+        return self._models.get(max((number for number in self._models if number < step), default=-1))
+
+    def _first_bad_step(self, suspects: Sequence[Taken], sample: int) -> int:
+        """Return the place of the first step after which results are wrong."""
+        places = {record.number: place for place, (record, _) in enumerate(suspects)}
+
+        def judge(place: int) -> Mark:
+            return self._judge(self._models[suspects[place][0].number], suspects[: place + 1], sample)
+
+        def first() -> int:
+            known = [places[number] for number in sorted(self._models) if number in places]
+            return known[first_bad(-1, len(known) - 1, lambda at: judge(known[at]))[1]]
+
+        changed = max((places[number] for number in self._models if number in places), default=None)
+        if changed is not None and judge(changed).bad and self._is_guilty(suspects[: (bad := first()) + 1], sample):
+            return bad
+        # A step that says nothing of its change is to blame.
+        self._repeat(suspects, list(places))
+        return first()
+
+    def _is_guilty(self, suspects: Sequence[Taken], sample: int) -> bool:
+        """Return whether the last step breaks results that are right after the step before it."""
+        record, step = suspects[-1]
+        before = self._model_before(record.number)
+        try:
+            return before is not None and self._judge(self._after(step, before), suspects, sample).bad
+        except OnnxPassesError:
+            return True
+
+    def _judge(self, model: ir.Model, steps: Sequence[Taken], sample: int) -> Mark:
+        promise = promise_of([step.pass_ for _, step in steps], self.limits)
+        try:
+            ready = self.executor.prepare(model, engine=self.baseline.engine, feeds=self.baseline.feeds)
+            results = [ready.run(self.baseline.samples[sample])]
+            return GOOD if self.baseline.violation(model, results, promise, first=sample) is None else BAD
+        except OnnxPassesError:
+            return BAD
+
+    def _name(self, failure: Failure, suspects: Sequence[Taken], before: ir.Model, violation: ClaimViolation) -> None:
+        """Name the rewrite to blame, unless each was checked where it stands and is right there."""
+        record, step = suspects[-1]
+        earlier = sum(taken.applications for taken, _ in self.steps if taken.number < record.number)
+        tolerant = not promise_of([step.pass_ for _, step in suspects], self.limits).is_equality
+        if violation.application is not None:
+            number = violation.application - earlier
+        elif tolerant and record.evidence is not None and record.evidence.windows == record.applications:
+            failure.application = _TOGETHER
+            return
+        else:
+
+            def judge(number: int) -> Mark:
+                return self._judge(self._after(step, before, Limit(number)), suspects, violation.sample)
+
+            try:
+                number = first_bad(0, record.applications, judge)[1]
+            except OnnxPassesError:
+                return
+        last = Culprit()
+        try:
+            self._after(step, before, Limit(number), last)
+        except OnnxPassesError:
+            return
+        if last.number == number:
+            place = f"number {last.in_step} of {record.applications} in this pass, by {last.rule}"
+            failure.application, failure.number = place, earlier + number
+            failure.source, failure.matched, failure.replacement = last.source, last.matched, last.added
+
+    def _divergence(self, before: ir.Model, step: Step, sample: int) -> str:
+        """Apply a step once more, and name the first value that it changed, following what it replaced."""
+        followed = Successors()
+        try:
+            after = self._after(step, before, followed)
+        except OnnxPassesError:
+            return ""
+        names = [str(value.name) for node in before.graph for value in node.outputs]
+        values, engine = self.baseline.samples[sample], self.baseline.engine
+        return first_divergence(before, after, values, self.executor, engine, followed.find(names, after))
+
+    @staticmethod
+    def _after(step: Step, before: ir.Model, *watchers: Limit | Culprit | Successors) -> ir.Model:
+        return Manager(watchers).run(Plan((step,), step.text), copy_model(before)).model
+
+    def _describe(self, sample: int) -> str:
+        if sample == REST:
+            return f"none of those {self.origin}, which show nothing"
+        shapes = ", ".join(f"{name}{list(array.shape)}" for name, array in self.baseline.samples[sample].items())
+        return f"number {sample} ({shapes or 'no inputs'}), {self.origin}"
+
+    def _write(self, folder: Path, before: ir.Model, step: Step, failure: Failure, sample: int) -> str:
+        special = self.baseline.specials if sample == REST else None
+        samples = [*self.baseline.samples, *(special.samples if special is not None else ())]
+        report, tolerance = failure.to_json(), self.limits.pair
+        try:
+            return str(
+                write_reproducer(folder, before, step.text, samples, report, seed=self.seed, tolerance=tolerance)
+            )
+        except OnnxPassesError as error:
+            return f"none: {error}"

@@ -1,0 +1,1 @@
+"""Number systems: what semantics of operators are evaluated in."""

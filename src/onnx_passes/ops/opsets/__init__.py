@@ -1,0 +1,1 @@
+"""Conversion of a model between versions of the default operator set."""

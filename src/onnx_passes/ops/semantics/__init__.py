@@ -1,0 +1,1 @@
+"""Semantics of operators, written once over any number system."""

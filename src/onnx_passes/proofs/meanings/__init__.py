@@ -1,1 +1,0 @@
-"""What families of operators mean, a file each."""

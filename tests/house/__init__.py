@@ -1,0 +1,1 @@
+"""Measures of the architecture, none of which may rise."""
