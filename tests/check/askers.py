@@ -25,7 +25,7 @@ from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.judge import Judge, Wrong
 from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.testing.fuzz.whole.judging import PipelineJudge
-from onnx_passes.verify.comparison.promise import DEFAULT
+from onnx_passes.verify.comparison.evidence import DEFAULT
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor
 

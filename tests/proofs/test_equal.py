@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnx_passes.proofs.equal import prove_equal
-from onnx_passes.proofs.labels import labels
+from onnx_passes.proofs.equal import labels, prove_equal
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.proofs.samples import Domain
 from tests.proofs.models import pair

@@ -14,7 +14,7 @@ from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.schemas import schema_of
 from onnx_passes.graph.wording import operator_name
 from onnx_passes.ops.definition import DEFINITIONS, GENERAL_DOMAINS
-from onnx_passes.ops.quantizing import Dequantizing, is_quantizer, quantizer_of
+from onnx_passes.ops.quantizer import Dequantizing, is_quantizer, quantizer_of
 
 Definer = Literal["onnx", "onnxruntime", "function", "quantized networks", "plug-in", "nothing"]
 _CPU = "CPUExecutionProvider"

@@ -6,13 +6,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.ranges.range import exact_up_to
 from onnx_passes.analysis.sums import Bounds
 from onnx_passes.backend.containers import NUMPY, container_of
 from onnx_passes.backend.network import Tensor
 from onnx_passes.datatypes import DataType, IntegerType
-from onnx_passes.datatypes.floats import BFLOAT16, FLOAT16, FLOAT64
-from onnx_passes.datatypes.ranges import integer_ends, smallest_for_values
+from onnx_passes.datatypes.types import BFLOAT16, FLOAT16, FLOAT64, integer_ends, smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.wording import dim_text
 from onnx_passes.passes.datatypes.facts import Fact, fact_of_element, fact_of_input

@@ -16,14 +16,12 @@ from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count
-from onnx_passes.numbers.algebra import UnsupportedError
-from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair
+from onnx_passes.numbers.rings import UnsupportedError
+from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair, shrink_images
 from onnx_passes.proofs.equal import Effort, prove_equal, told
-from onnx_passes.proofs.excuses import ROUNDING
-from onnx_passes.proofs.inputs import lone_defaults, model_interface_difference, without_inputs
-from onnx_passes.proofs.proof import LEVELS, Assumption, Proof, Unproved
+from onnx_passes.proofs.proof import LEVELS, ROUNDING, Assumption, Proof, Unproved
 from onnx_passes.proofs.runs import Counterexample, Runner, WholeRuns, drawn
-from onnx_passes.proofs.smaller_images import shrink_images
+from onnx_passes.proofs.samples import lone_defaults, model_interface_difference, without_inputs
 
 FORMAT = "onnx-passes certificate 2"
 """In the first one, hashes did not cover operator sets of functions, and sizes were no assumption."""

@@ -19,8 +19,7 @@ from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.testing.fuzz import Effort, Finding, FuzzReport, Kind
-from onnx_passes.testing.fuzz.campaign import Campaign
-from onnx_passes.testing.fuzz.journal import Entry, Noted
+from onnx_passes.testing.fuzz.campaign import Campaign, Entry, Noted
 from onnx_passes.testing.fuzz.structure import structure_of
 from onnx_passes.testing.fuzz.targets import targets_of
 from onnx_passes.testing.fuzz.tasks import Found, Plan, Task, Tried, Workshop

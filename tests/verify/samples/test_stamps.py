@@ -20,7 +20,7 @@ from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.run.execute import Executor, Profile
 from onnx_passes.verify.samples.dataset import DatasetAt
 from onnx_passes.verify.samples.sources import open_rows
-from onnx_passes.verify.samples.stamps import Stamp, stamp_of
+from onnx_passes.verify.samples.tables import Stamp, stamp_of
 from onnx_passes.workers.cluster import cluster_of
 from onnx_passes.workers.origin import Origin
 from onnx_passes.workers.store import Store

@@ -10,8 +10,7 @@ import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, check_inputs, registry
 
 from onnx_passes.analysis.shapes.corrections import CORRECTIONS
-from onnx_passes.analysis.shapes.known_shapes import contradict
-from onnx_passes.analysis.shapes.memory import Memory
+from onnx_passes.analysis.shapes.known_shapes import Memory, contradict
 from onnx_passes.analysis.shapes.standard_engine import length_of_long_vector
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.arguments import argument

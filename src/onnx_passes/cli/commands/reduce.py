@@ -106,7 +106,7 @@ def _refuse_unwritable(output: str) -> None:
 
 def _limits(tolerance: str | None, chosen: Settings, kept: Reproducer | None) -> Limits:
     from onnx_passes.cli.checks import configured_limits, parse_tolerance
-    from onnx_passes.verify.comparison.promise import Limits
+    from onnx_passes.verify.comparison.evidence import Limits
 
     found = None if kept is None else kept.tolerance
     base = configured_limits(chosen.config) if found is None else Limits(*found)

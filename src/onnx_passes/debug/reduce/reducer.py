@@ -10,7 +10,7 @@ from itertools import islice
 
 import onnx_ir as ir
 
-from onnx_passes.check.blame.replay import BAD, GOOD, Mark, first_bad
+from onnx_passes.check.blame.diagnosis import BAD, GOOD, Mark, first_bad
 from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import UsageError
 from onnx_passes.debug.reduce import steps

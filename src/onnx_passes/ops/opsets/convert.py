@@ -20,8 +20,7 @@ from onnx_passes.graph.names import Names
 from onnx_passes.graph.schemas import schema_of, signature
 from onnx_passes.graph.wellformed import node_label
 from onnx_passes.ops.opsets.down import descend
-from onnx_passes.ops.opsets.form import NoEquivalentError
-from onnx_passes.ops.opsets.kinds import Kind, attributes_of, describe
+from onnx_passes.ops.opsets.form import Kind, NoEquivalentError, attributes_of, describe
 from onnx_passes.ops.opsets.up import ascend, objection, retype_outputs, stand_in
 
 if TYPE_CHECKING:

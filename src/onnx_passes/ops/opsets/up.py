@@ -19,7 +19,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import subgraphs_of
 from onnx_passes.graph.schemas import schema_of
-from onnx_passes.ops.opsets.kinds import Kind
+from onnx_passes.ops.opsets.form import Kind
 
 _CAST_LIKE_SINCE = 15
 

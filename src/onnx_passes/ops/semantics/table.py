@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.schemas import schema_of
-from onnx_passes.numbers.algebra import Algebra, Symbol, Tensor, UnsupportedError
+from onnx_passes.numbers.rings import Algebra, Symbol, Tensor, UnsupportedError
 
 if TYPE_CHECKING:
     from onnx_passes.ops.semantics.evaluation import Evaluation
@@ -144,7 +144,7 @@ SEMANTICS: Interface[Semantics] = Interface(
     "onnx_passes.ops.semantics.products",
     "onnx_passes.ops.semantics.normalizations",
     "onnx_passes.ops.semantics.quantizers",
-    "onnx_passes.ops.semantics.control",
+    "onnx_passes.ops.semantics.bodies",
 )
 
 

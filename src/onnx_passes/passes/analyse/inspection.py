@@ -16,12 +16,20 @@ from onnx_passes.analysis.cost import ModelCost, cost_of
 from onnx_passes.analysis.formulas import WORK
 from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.analysis.ranges.analyse import Known
-from onnx_passes.analysis.statistics import GraphStatistics, statistics_of
+from onnx_passes.analysis.statistics import (
+    GraphStatistics,
+    Summary,
+    Weights,
+    bind,
+    dynamic_inputs,
+    require_known,
+    statistics_of,
+    summarize,
+    weights_of,
+)
 from onnx_passes.analysis.streamlined import Streamlined, streamlined
-from onnx_passes.analysis.summary import Summary, bind, dynamic_inputs, require_known, summarize
 from onnx_passes.analysis.support import Quantizer, Support, quantizers_of, support_of
-from onnx_passes.analysis.weights import Weights, weights_of
-from onnx_passes.check.speed import shapes_text, timed_sample
+from onnx_passes.check.measuring import shapes_text, timed_sample
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
 from onnx_passes.core.display import Displayed

@@ -11,8 +11,7 @@ from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.core.base import Annotation, Context, PassResult
 from onnx_passes.core.options import option
 from onnx_passes.datatypes import BIPOLAR, FLOAT32, DataType, IntegerType, ScaledInteger
-from onnx_passes.datatypes.floats import Float
-from onnx_passes.datatypes.ranges import range_of
+from onnx_passes.datatypes.types import Float, range_of
 from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype

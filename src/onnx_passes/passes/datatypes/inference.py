@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.dataflow import Forward
 from onnx_passes.analysis.ranges import range as analysis
-from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.ranges.range import exact_up_to
 from onnx_passes.analysis.sums import sums_within
 from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, Interval, ScaledInteger
 from onnx_passes.graph.constants import constant

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.windows import image_sizes
-from onnx_passes.analysis.windows import windows_of as sliding_windows
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import rank
-from onnx_passes.ops.windows import SlidingWindows
+from onnx_passes.ops.windows import SlidingWindows, image_sizes
+from onnx_passes.ops.windows import windows_of as sliding_windows
 from onnx_passes.rewrite.refusal import Refusal, no
 
 PADDING = -1

@@ -16,7 +16,7 @@ from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import OUR_DOMAIN, QONNX_DOMAINS
 from onnx_passes.ops.multi_threshold import channel_axis
-from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.ops.quantizer import is_quantizer
 
 
 class Place(NamedTuple):

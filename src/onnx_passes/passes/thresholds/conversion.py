@@ -14,7 +14,7 @@ from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import UNKNOWN, Range
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
-from onnx_passes.fragment.running import SideBySide
+from onnx_passes.fragment.fragment import SideBySide
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.numbers.arithmetic import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes.ranges import smallest_for_values
+from onnx_passes.datatypes.types import smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.tensor_types import set_datatype

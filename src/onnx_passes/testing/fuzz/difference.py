@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.verify.comparison.compare import TensorComparison, TensorStatus, compare
-from onnx_passes.verify.comparison.promise import DEFAULT, Limits
+from onnx_passes.verify.comparison.evidence import DEFAULT, Limits
 from onnx_passes.verify.comparison.ulp import Kind as Numbers
 from onnx_passes.verify.comparison.ulp import kind_of
 

@@ -26,7 +26,7 @@ from onnx_passes.testing.fuzz.feeds import ORDINARY, Feed, feeds_of
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.testing.fuzz.undefined import reads_unwritten_memory
-from onnx_passes.verify.comparison.promise import Promise
+from onnx_passes.verify.comparison.evidence import Promise
 from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor
 

@@ -165,5 +165,5 @@ Recipe = Callable[[RecipeSite], None]
 RECIPES: Interface[Recipe] = Interface(
     "fuzz",
     "inputs and attributes that fit together, for generated models",
-    *(f"onnx_passes.testing.fuzz.{name}" for name in ("compute", "images", "movement", "operators")),
+    *(f"onnx_passes.testing.fuzz.{name}" for name in ("build", "compute", "images", "movement")),
 )

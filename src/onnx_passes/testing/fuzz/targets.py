@@ -1,11 +1,12 @@
-"""Targets of the fuzzer: a rule, how it is applied, and its claim."""
+"""Targets of the fuzzer: a rule with its claim, or an operator with its definition in numpy."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import onnx_ir as ir
 
@@ -15,6 +16,7 @@ from onnx_passes.core.build import collect
 from onnx_passes.core.compose import Group
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.registry import REGISTRY
+from onnx_passes.graph.constants import constant
 from onnx_passes.ops.definition import Definition
 from onnx_passes.ops.describe import definitions_named
 from onnx_passes.rewrite.driver import rewrite
@@ -22,8 +24,7 @@ from onnx_passes.rewrite.passes import RewriteRulePass, RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.together import Together
 from onnx_passes.testing.fuzz.hints import Hints
-from onnx_passes.testing.fuzz.operator_targets import rule_of
-from onnx_passes.verify.comparison.promise import DEFAULT, Limits, limits_of
+from onnx_passes.verify.comparison.evidence import DEFAULT, Limits, limits_of
 
 _SHAPES = "shape-inference"
 
@@ -133,3 +134,31 @@ def _limits(pass_: Pass) -> Limits | None:
         if claim.kind == "tolerance":
             return limits_of(claim, DEFAULT)
     return DEFAULT
+
+
+def rule_of(definition: Definition) -> Rule:
+    """Make a rule that folds an operator of constants in numpy, and otherwise lowers it to standard operators."""
+
+    def rewrite(op: Any, y: ir.Value) -> Any:
+        node = y.producer()
+        assert node is not None
+        call = definition.call(node)
+        held = [array for value in node.inputs if (array := constant(value)) is not None]
+        if len(held) < len(node.inputs):
+            return definition.lower(op, call)
+        return op.Identity(definition.compute(held, call.attributes))
+
+    return Rule(_pattern(definition), rewrite, name=definition.name, commute=False)
+
+
+def _pattern(definition: Definition) -> Callable[..., Any]:
+    names = [given.name for given in definition.inputs]
+
+    def pattern(op: Any, *inputs: Any) -> Any:
+        build = getattr(op, definition.name)
+        return build(*inputs, _domain=definition.domains[0], _allow_other_attributes=True, _outputs=["y"])
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(name, kind) for name in ("op", *names)])
+    setattr(pattern, "__signature__", signature)  # noqa: B010 - functions have no such attribute in their type
+    return pattern

@@ -29,13 +29,11 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.proofs.certified import Extent, extent_of
 from onnx_passes.proofs.equal import prove_equal
-from onnx_passes.proofs.excuses import ROUNDING
-from onnx_passes.proofs.inputs import paired_inputs
-from onnx_passes.proofs.proof import Assumption, Proof, Unproved
+from onnx_passes.proofs.proof import ROUNDING, Assumption, Proof, Unproved
 from onnx_passes.proofs.real_numbers import same_in_fields
-from onnx_passes.proofs.rule_certificate import REALS, Domain
+from onnx_passes.proofs.rule_certificate import REALS, Domain, Extent, extent_of
+from onnx_passes.proofs.samples import paired_inputs
 from onnx_passes.proofs.under_flags import FLAGS, prove_under_flags, prove_unfolded
 from onnx_passes.testing.fuzz.targets import Target
 from onnx_passes.testing.prove.family import Effort, Instance, family_of

@@ -17,8 +17,8 @@ from onnx_passes.graph.hashing.fingerprint import Fingerprinter, used_functions
 from onnx_passes.graph.hashing.semantics import version_of
 from onnx_passes.graph.liveness import Reaching
 from onnx_passes.verify.comparison.compare import Comparison, compare
+from onnx_passes.verify.comparison.evidence import NONE, Promise, Rounding
 from onnx_passes.verify.comparison.noise import Noise
-from onnx_passes.verify.comparison.promise import NONE, Promise, Rounding
 from onnx_passes.verify.local.bodies import Body, Path, all_bodies, functions_with_bodies
 from onnx_passes.verify.local.exploring import (
     TAKEN,

@@ -20,8 +20,7 @@ from onnx_passes.testing.fuzz.judge import Verdict
 from onnx_passes.testing.fuzz.whole.judging import DISPUTED, PipelineJudge
 from onnx_passes.testing.fuzz.whole.models import Family, random_case
 from onnx_passes.testing.fuzz.whole.pipelines import Pipeline
-from onnx_passes.testing.fuzz.whole.reduction import reduced
-from onnx_passes.testing.fuzz.whole.trial import ModelTrial, ModelWorker, finding_of
+from onnx_passes.testing.fuzz.whole.trial import ModelTrial, ModelWorker, finding_of, reduced
 from onnx_passes.verify.run.execute import Executor
 from tests.passes.tools import model_of
 

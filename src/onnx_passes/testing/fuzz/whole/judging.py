@@ -1,16 +1,20 @@
-"""Judge the result of a pipeline: by ONNX Runtime, and by onnx's reference evaluator."""
+"""Judge the result of a pipeline in ONNX Runtime and in the reference evaluator of onnx."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
 import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
 from onnx_passes.core.base import Context, Pass
+from onnx_passes.core.build import collect
 from onnx_passes.core.errors import BudgetError, ContractError, OnnxPassesError, PassFailedError, RewriteError
 from onnx_passes.core.instruments import Instrument, Limit
 from onnx_passes.core.manager import Manager
@@ -22,7 +26,7 @@ from onnx_passes.graph.randomness import is_random
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import RemoveInitializersFromInputs
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.testing.fuzz.case import Arrays, Case
-from onnx_passes.testing.fuzz.difference import Conditions, difference
+from onnx_passes.testing.fuzz.difference import Conditions, difference, tensors_in
 from onnx_passes.testing.fuzz.feeds import Feed, feeds_of
 from onnx_passes.testing.fuzz.judge import (
     Verdict,
@@ -37,10 +41,9 @@ from onnx_passes.testing.fuzz.judge import (
 )
 from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.undefined import reads_unwritten_memory
-from onnx_passes.testing.fuzz.whole.oracles import Reference, agree
 from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.evidence import DEFAULT, Limits, Promise, promise_of
 from onnx_passes.verify.comparison.noise import rounding_bounds
-from onnx_passes.verify.comparison.promise import DEFAULT, Limits, Promise, promise_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 
 DISPUTED = "the engines disagree on the original model"
@@ -366,3 +369,72 @@ def _outputs(model: ir.Model, values: Arrays) -> Arrays:
 
 def _named(model: ir.Model, names: Sequence[str]) -> list[ir.Value]:
     return [value for value in (*model.graph.outputs, *interior(model)) if value.name in names]
+
+
+_ATOL, _RTOL = 1e-4, 1e-3
+
+
+class Reference:
+    """Runs a model in numpy, operator by operator; ``obstacle`` is the reason if it cannot."""
+
+    def __init__(self, model: ir.Model) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        self.obstacle = ""
+        self._names = [str(value.name) for value in model.graph.outputs]
+        try:
+            runnable = copy_model(model)
+            for pass_ in collect("inject-ops"):
+                pass_.run(runnable, Context())
+            _tell_overloads_apart(runnable)
+            self._evaluator: Any = ReferenceEvaluator(ir.to_proto(runnable))
+        except (OnnxPassesError, NotImplementedError, RuntimeError, ValueError, TypeError, KeyError) as error:
+            self.obstacle = f"{type(error).__name__}: {error}"
+
+    def run(self, feed: Arrays) -> Arrays | None:
+        """Return the results, None if the evaluator fails."""
+        if self.obstacle:
+            return None
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                results = self._evaluator.run(None, feed)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it says nothing of a pass
+            self.obstacle = f"{type(error).__name__}: {error}"
+            return None
+        return {name: np.asarray(array) for name, array in zip(self._names, results, strict=True)}
+
+
+def _tell_overloads_apart(model: ir.Model) -> None:
+    """Rename the variants of a function, since the evaluator does not distinguish them."""
+    functions = list(model.functions.values())
+    for node in (node for holder in (model.graph, *functions) for node in holder.all_nodes()):
+        if node.overload:
+            node.op_type, node.overload = f"{node.op_type}.{node.overload}", ""
+    model.functions.clear()
+    for function in functions:
+        if function.overload:
+            function.name, function.overload = f"{function.name}.{function.overload}", ""
+        model.functions[function.identifier()] = function
+
+
+def agree(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:
+    """Return whether two engines compute the same, up to rounding."""
+    return all(_alike(array, second[name]) for name, array in first.items())
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if isinstance(a, list) or isinstance(b, list):
+        first, second = list(tensors_in([a])), list(tensors_in([b]))
+        return len(first) == len(second) and all(map(_alike, first, second))
+    if a.dtype == object or b.dtype == object:
+        return a.shape == b.shape and bool((a == b).all())
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype.kind in "biu":
+        return bool((a == b).all())
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    precision = 64 * float(np.finfo(a.dtype).eps) if a.dtype.kind == "f" else 2.0**-4
+    with np.errstate(all="ignore"):
+        near = np.isfinite(x) & (np.abs(x - y) <= max(_ATOL, precision) + max(_RTOL, precision) * np.abs(x))
+    return bool((near | (x == y) | (np.isnan(x) & np.isnan(y))).all())
