@@ -34,7 +34,8 @@ from onnx_passes.numbers.rings import Tensor, TooLargeError, UnsupportedError
 from onnx_passes.numbers.terms import VARIABLE, Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.decide import OPAQUE, Verdict, decide
-from onnx_passes.proofs.proof import ROUNDING, Assumption, Proof, Unproved
+from onnx_passes.proofs.excuses import ROUNDING
+from onnx_passes.proofs.proof import Assumption, Proof, Unproved
 from onnx_passes.proofs.real_numbers import rounding, same_in_fields
 from onnx_passes.proofs.runs import differ, drawn
 from onnx_passes.proofs.samples import Domain, assumptions_of, interface_difference, paired_inputs, variables

@@ -19,7 +19,8 @@ from onnx_passes.graph.wording import count
 from onnx_passes.numbers.rings import UnsupportedError
 from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair, shrink_images
 from onnx_passes.proofs.equal import Effort, prove_equal, told
-from onnx_passes.proofs.proof import LEVELS, ROUNDING, Assumption, Proof, Unproved
+from onnx_passes.proofs.excuses import ROUNDING
+from onnx_passes.proofs.proof import LEVELS, Assumption, Proof, Unproved
 from onnx_passes.proofs.runs import Counterexample, Runner, WholeRuns, drawn
 from onnx_passes.proofs.samples import lone_defaults, model_interface_difference, without_inputs
 

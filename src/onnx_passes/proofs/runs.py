@@ -19,7 +19,7 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.numbers.values import same
 from onnx_passes.ops.describe import expand_nodes, uses_custom_operators
-from onnx_passes.proofs.proof import ROUNDING
+from onnx_passes.proofs.excuses import ROUNDING
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]

@@ -16,7 +16,7 @@ from onnx_passes.core.registry import REGISTRY
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.generate import case_of_model
-from onnx_passes.testing.fuzz.judge import Verdict
+from onnx_passes.testing.fuzz.judge import CaseVerdict
 from onnx_passes.testing.fuzz.whole.judging import DISPUTED, PipelineJudge
 from onnx_passes.testing.fuzz.whole.models import Family, random_case
 from onnx_passes.testing.fuzz.whole.pipelines import Pipeline
@@ -43,7 +43,7 @@ def case_of(text: str, **given: np.ndarray) -> Case:
     return Case(plain.model, plain.inputs, given=given or None)
 
 
-def judged(text: str, pipeline: str, *, blame: bool = False, **given: np.ndarray) -> Verdict:
+def judged(text: str, pipeline: str, *, blame: bool = False, **given: np.ndarray) -> CaseVerdict:
     return PipelineJudge(Executor())(case_of(text, **given), pipeline, blame=blame)
 
 
