@@ -12,7 +12,7 @@ from typing import Any, cast
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.graph.hashing.fingerprint import full_hash
+from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count
@@ -22,7 +22,7 @@ from onnx_passes.proofs.equal import Effort, prove_equal, told
 from onnx_passes.proofs.excuses import ROUNDING
 from onnx_passes.proofs.inputs import lone_defaults, model_interface_difference, without_inputs
 from onnx_passes.proofs.proof import LEVELS, Assumption, Proof, Unproved
-from onnx_passes.proofs.runs import Counterexample, Runner, WholeRuns, drawn
+from onnx_passes.proofs.runs import Counterexample, Runner, WholeRuns, drawn, leaves_halves_unrounded
 from onnx_passes.proofs.smaller_images import shrink_images
 
 FORMAT = "onnx-passes certificate 2"
@@ -44,6 +44,9 @@ _NOT_COMPARED = ("example", "reason")
 """What may be another one each time: an example that was found, and how long the solver took."""
 SECONDS: Mapping[Effort, float] = {"quick": 2.0, "normal": 5.0, "thorough": 300.0}
 """CPU time for windows: after it no window is made larger, and after twice as much none is proved."""
+_ROUNDED = Assumption(
+    "every result of float16 is rounded, as ONNX says; ONNX Runtime keeps some in float32", "equal-in-reals"
+)
 _OUT_OF_TIME = Unproved("not decided: the time for windows is spent; a greater effort has more")
 _ORDER = (*LEVELS, "unproved", "refuted")
 _PACKAGES = ("onnx-passes", "onnx", "onnx-ir", "onnxruntime", "numpy", "z3-solver")
@@ -167,10 +170,18 @@ class _Search:
         results = self._windows()
         if any(isinstance(window.result, Unproved) for window in results):
             results = self._in_whole() or results
+        results += self._unrounded()
         if self._loads_only_one():
             results.append(WindowResult("loading", (), (), Unproved("ONNX Runtime loads only one of the models")))
             return results
         return results if drawn[0] or not results else self._judged(results)
+
+    def _unrounded(self) -> list[WindowResult]:
+        """State that results of float16 are rounded, unless ONNX Runtime leaves out the same roundings in both."""
+        models = self.comparison.before, self.comparison.after
+        if not any(map(leaves_halves_unrounded, models)) or structural_hash(models[0]) == structural_hash(models[1]):
+            return []
+        return [WindowResult("half precision", (), (), Proof("proved-here", "rounding", assumptions=(_ROUNDED,)))]
 
     def _loads_only_one(self) -> bool:
         """Return whether a model cannot be run while the other one can, as by nodes that no output depends on."""

@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.numbers.values import same
 from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
 from onnx_passes.proofs.excuses import ROUNDING
@@ -24,6 +25,7 @@ from onnx_passes.proofs.excuses import ROUNDING
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
 
+_HALF = ir.DataType.FLOAT16
 _MOST_UNITS = 2.0**10
 """Units of rounding, of the largest result, by which results may be apart where rounding is excused."""
 
@@ -76,6 +78,27 @@ class Runner:
             return [np.asarray(array) for array in self._session.run(None, dict(feeds))]
         except Exception:  # noqa: BLE001 - whatever it cannot run is not confirmed
             return None
+
+
+def leaves_halves_unrounded(model: ir.Model) -> bool:
+    """Return whether ONNX Runtime may keep results of float16 in float32, depending on what reads them.
+
+    On a CPU it computes most operators of float16 in float32, between Casts of its own, and drops those that meet. That
+    takes two nodes at least: a single one, nodes that move elements and the Casts of the model itself round.
+    """
+    nodes = [*model.graph.all_nodes(), *(node for graph in model.functions.values() for node in graph.all_nodes())]
+    if not any(_HALF in types for types in map(_types, nodes)):
+        return False
+    computing = [node for node in nodes if not _keeps_elements(node) and _types(node) & {_HALF, None}]
+    return len(computing) > 1 and any(node.op_type != "Cast" for node in computing)
+
+
+def _keeps_elements(node: ir.Node) -> bool:
+    return traits_of(node).kind == "movement" or node.op_type in ("Constant", "Shape", "Size")
+
+
+def _types(node: ir.Node) -> set[ir.DataType | None]:
+    return {value.dtype for value in (*node.inputs, *node.outputs) if value is not None}
 
 
 def _differ(x: Array, y: Array) -> bool:
