@@ -316,3 +316,20 @@ def test_halves_that_are_only_moved_are_known_bit_by_bit():
     models = pair(_HALVES, f"{constants} {before}", f"{constants} {after}")
     found = certify(*(apply(model, "shape-inference", verify=False).model for model in models))
     assert found.level == "proved-here"
+
+
+_TRUNC = 'y = qonnx.custom_op.general.Trunc <rounding_mode = "FLOOR"> (x, s, z, b, d)'
+
+
+@pytest.mark.parametrize("changed", ["8.000001", "Identity"])
+def test_a_constant_that_nothing_computes_is_not_off_by_rounding(changed: str):
+    # What is truncated from 8.000001 bits to 4 is no multiple of 16 any more.
+    constants = (f"{name} = Constant <value_float = {number}> ()" for name, number in zip("szd", (0.1, 0.0, 4.0), strict=True))
+    body = f"{' '.join(constants)} {{}} {_TRUNC}"
+    before = body.format("b = Constant <value_float = 8.0> ()")
+    other = "c = Constant <value_float = 8.000001> () b = Identity(c)"
+    after = body.format(other if changed == "Identity" else f"b = Constant <value_float = {changed}> ()")
+    found = certify(*pair(_F4, before, after))
+    assert found.level in ("unproved", "refuted")
+    models = pair("float[4] x => float y", "y = Constant <value_float = 8.0> ()", other.replace("b =", "y ="))
+    assert not isinstance(prove_equal(*models), Proof)

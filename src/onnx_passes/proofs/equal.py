@@ -27,6 +27,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.numbers.algebra import Tensor, TooLargeError, UnsupportedError
 from onnx_passes.numbers.bounds import unit
 from onnx_passes.numbers.terms import VARIABLE, Terms
@@ -155,7 +156,7 @@ class _Question:
             if same:
                 break
         bound, reason = None, "no bound: too many forms of terms"
-        if bounded:
+        if bounded and (same or self._computes):
             bound, reason = rounding(terms, forms, self.domains, exactly=same, seconds=self._patience)
         if (not same and bound is None) or not flags <= self.allow:
             return self._undecided(terms, worst, verdicts, why)
@@ -176,6 +177,12 @@ class _Question:
             more.append(reason)
         assumed = (*assumed, *(Assumption(text, "equal-in-reals") for text in real))
         return Proof("equal-in-reals", method, (*facts, *more), bound, _listed(flags), assumed)
+
+    @property
+    def _computes(self) -> bool:
+        """Return whether a model rounds anything: constants that nobody computes are not off by rounding."""
+        nodes = (node for model in (self.before, self.after) for node in model.graph)
+        return any(node.op_type not in ("Constant", "Identity") and traits_of(node).kind != "movement" for node in nodes)
 
     def _undecided(self, terms: Terms, worst: Verdict | None, verdicts: Sequence[Verdict], why: str) -> Unproved:
         """Refute by a difference that is certain, or say what may be tried."""
