@@ -324,7 +324,9 @@ _TRUNC = 'y = qonnx.custom_op.general.Trunc <rounding_mode = "FLOOR"> (x, s, z, 
 @pytest.mark.parametrize("changed", ["8.000001", "Identity"])
 def test_a_constant_that_nothing_computes_is_not_off_by_rounding(changed: str):
     # What is truncated from 8.000001 bits to 4 is no multiple of 16 any more.
-    constants = (f"{name} = Constant <value_float = {number}> ()" for name, number in zip("szd", (0.1, 0.0, 4.0), strict=True))
+    constants = (
+        f"{name} = Constant <value_float = {number}> ()" for name, number in zip("szd", (0.1, 0.0, 4.0), strict=True)
+    )
     body = f"{' '.join(constants)} {{}} {_TRUNC}"
     before = body.format("b = Constant <value_float = 8.0> ()")
     other = "c = Constant <value_float = 8.000001> () b = Identity(c)"

@@ -151,7 +151,9 @@ class TestDuplicate:
         header = '<ir_version: 10, opset_import: ["": 20, "local": 1]>'
         watch, model = Watch(), parse(text, header)
         assert rewrite(model, [rule(neg_noise, lambda op, x: op.Neg(x), forks=forks)], watch) == 0
-        assert dict(watch.rules["rule"].refused) == {"a value inside the match is used elsewhere, and Noise is random": 1}
+        assert dict(watch.rules["rule"].refused) == {
+            "a value inside the match is used elsewhere, and Noise is random": 1
+        }
 
     def test_dropout_is_random_in_training_only(self) -> None:
         text = """
