@@ -11,7 +11,10 @@ from typing import Any, cast
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.shapes.known_shapes import KnownShapes
+from onnx_passes.analysis.shapes.symbolic_engine import infer_symbolically
 from onnx_passes.core.errors import UsageError
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
@@ -125,10 +128,11 @@ def certify(
     sized: tuple[ir.Model, ir.Model] | None = None,
     facts: tuple[str, ...] = (),
 ) -> ModelCertificate:
-    """Prove window by window that two models with known shapes compute the same.
+    """Prove window by window that two models with known sizes compute the same.
 
-    ``sized`` are the same models with known shapes where those of the given ones are not; ``facts`` are the sizes that
-    were chosen. A proof for these is none for others.
+    Where sizes are not known, ``sized`` are the same models with chosen ones, of which ``facts`` tells, and with
+    inferred shapes. A proof for these is none for others. What a model declares of the values inside counts only where
+    nothing can be inferred.
     """
     hashes = [full_hash(model).hex() for model in (before, after)]
     dropped = frozenset(lone_defaults(before, after))
@@ -137,12 +141,18 @@ def certify(
     if different:
         results = [WindowResult("interface", (), (), Unproved(different, refuted=True), is_confirmed=True)]
     else:
-        models = given if sized is None else [without_inputs(model, dropped) for model in sized]
+        models = map(_inferred, given) if sized is None else (without_inputs(model, dropped) for model in sized)
         assumed = tuple(Assumption(f"what holds for {fact} holds for all sizes") for fact in facts)
-        results = _Search(Comparison(models[0], models[1]), effort, allow, solver, assumed).run()
+        results = _Search(Comparison(*models), effort, allow, solver, assumed).run()
         if dropped:
             results.append(_defaults(dropped))
     return ModelCertificate(hashes[0], hashes[1], tuple(results), tuple(sorted(allow)), _versions(), facts)
+
+
+def _inferred(model: ir.Model) -> ir.Model:
+    copied = copy_model(model)
+    infer_symbolically(copied, KnownShapes(copied.graph))
+    return copied
 
 
 @dataclass
