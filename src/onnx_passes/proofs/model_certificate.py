@@ -20,7 +20,7 @@ from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count
 from onnx_passes.numbers.algebra import UnsupportedError
-from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair
+from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair, fold_sizes
 from onnx_passes.proofs.equal import Effort, prove_equal, told
 from onnx_passes.proofs.excuses import ROUNDING
 from onnx_passes.proofs.inputs import lone_defaults, model_interface_difference, without_inputs
@@ -141,9 +141,14 @@ def certify(
     if different:
         results = [WindowResult("interface", (), (), Unproved(different, refuted=True), is_confirmed=True)]
     else:
-        models = map(_inferred, given) if sized is None else (without_inputs(model, dropped) for model in sized)
+        models = (
+            [_inferred(model) for model in given]
+            if sized is None
+            else [without_inputs(model, dropped) for model in sized]
+        )
         assumed = tuple(Assumption(f"what holds for {fact} holds for all sizes") for fact in facts)
-        results = _Search(Comparison(*models), effort, allow, solver, assumed).run()
+        folded = [_folded(copy_model(model)) for model in models]
+        results = _Search(Comparison(*folded), (models[0], models[1]), effort, allow, solver, assumed).run()
         if dropped:
             results.append(_defaults(dropped))
     return ModelCertificate(hashes[0], hashes[1], tuple(results), tuple(sorted(allow)), _versions(), facts)
@@ -155,11 +160,24 @@ def _inferred(model: ir.Model) -> ir.Model:
     return copied
 
 
+def _folded(model: ir.Model) -> ir.Model:
+    """Fold sizes in place, and infer shapes once more where they depend on these."""
+    fold_sizes(model)
+    if any(static_shape(output) is None for node in model.graph for output in node.outputs if output.name):
+        infer_symbolically(model, KnownShapes(model.graph))
+        fold_sizes(model)
+    return model
+
+
 @dataclass
 class _Search:
-    """Looks for windows that can be proved: behind pairs of values that turn out to differ they are made larger."""
+    """Looks for windows that can be proved: behind pairs of values that turn out to differ they are made larger.
+
+    Windows are cut out of models whose sizes are folded; what runs are the ``models`` themselves.
+    """
 
     comparison: Comparison
+    models: tuple[ir.Model, ir.Model]
     effort: Effort
     allow: Collection[str]
     solver: bool
@@ -188,14 +206,14 @@ class _Search:
 
     def _unrounded(self) -> list[WindowResult]:
         """State that results of float16 are rounded, unless ONNX Runtime leaves out the same roundings in both."""
-        models = self.comparison.before, self.comparison.after
-        if not any(map(leaves_halves_unrounded, models)) or structural_hash(models[0]) == structural_hash(models[1]):
+        hashes = {structural_hash(model) for model in self.models}
+        if len(hashes) == 1 or not any(map(leaves_halves_unrounded, self.models)):
             return []
         return [WindowResult("half precision", (), (), Proof("proved-here", "rounding", assumptions=(_ROUNDED,)))]
 
     def _loads_only_one(self) -> bool:
         """Return whether a model cannot be run while the other one can, as by nodes that no output depends on."""
-        loaded = [Runner(model).is_loaded for model in (self.comparison.before, self.comparison.after)]
+        loaded = [Runner(model).is_loaded for model in self.models]
         return loaded[0] is not loaded[1]
 
     def _windows(self) -> list[WindowResult]:
@@ -240,8 +258,7 @@ class _Search:
             if not are_bits:
                 return self._run(results, allow)
             allow = frozenset[str]()
-        models = self.comparison.before, self.comparison.after
-        runs = WholeRuns(*models, allow, self._rounded(results), _SECONDS_OF_RUNS)
+        runs = WholeRuns(*self.models, allow, self._rounded(results), _SECONDS_OF_RUNS)
         judged = [_tried(window, runs) for window in results]
         if any(window.is_confirmed for window in judged):
             return judged
@@ -252,9 +269,8 @@ class _Search:
 
     def _run(self, results: list[WindowResult], allow: Collection[str]) -> list[WindowResult]:
         """Run both models where windows differ by rounding: what follows may amplify that, as quantizers do."""
-        models = self.comparison.before, self.comparison.after
-        runs = WholeRuns(*models, allow, (), _SECONDS_OF_RUNS)
-        tried = (runs.try_on(feeds) for feeds in drawn(models[0], _ORDINARY))
+        runs = WholeRuns(*self.models, allow, (), _SECONDS_OF_RUNS)
+        tried = (runs.try_on(feeds) for feeds in drawn(self.models[0], _ORDINARY))
         found = next((each for each in tried if each is not None), None)
         if found is None:
             return results
