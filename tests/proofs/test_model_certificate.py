@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -14,6 +15,7 @@ from onnx_passes.proofs.changed_fragments import Comparison
 from onnx_passes.proofs.equal import prove_equal
 from onnx_passes.proofs.model_certificate import SECONDS, certify, differences
 from onnx_passes.proofs.proof import LEVELS, Assumption, Proof
+from onnx_passes.proofs.runs import run
 from tests.proofs.models import model, pair
 
 INTERFACE = "float[2,8] x, float[8,4] w => float[2,4] y, float[2,4] z"
@@ -335,3 +337,12 @@ def test_a_constant_that_nothing_computes_is_not_off_by_rounding(changed: str):
     assert found.level in ("unproved", "refuted")
     models = pair("float[4] x => float y", "y = Constant <value_float = 8.0> ()", other.replace("b =", "y ="))
     assert not isinstance(prove_equal(*models), Proof)
+
+
+def test_a_loop_without_an_end_ends(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("onnx_passes.proofs.runs._MOST_SECONDS", 0.2)
+    body = "n = Constant <value = int64 {{9223372036854775807}}> () y = Loop (n, , x) <body = b (int64 i, bool k, float[4] s) "
+    body += "=> (bool k2, float[4] s2) {{ k2 = Identity(k) t = Add(s, s) s2 = {}(t) }}>"
+    start = time.perf_counter()
+    assert run(pair(_F4, body.format("Neg"), body.format("Abs"))[0], {"x": np.ones(4, np.float32)}) is None
+    assert time.perf_counter() - start < 20

@@ -40,6 +40,8 @@ def arrays_key(arrays: Iterable[np.ndarray]) -> Hashable:
     return tuple((array.shape, blake2b(array.tobytes(), digest_size=16).digest()) for array in arrays)
 
 
+POOLING = "MaxPool"
+"""The place of a maximum of windows: kernels of ONNX Runtime for other attributes pass over other NaN."""
 _EXACT_SEQUENCES = frozenset({"ReduceMax", "ReduceMin", "PoolMax", "Hardmax", "TopK", "TopKPlaces"})
 """Functions of sequences that round nothing."""
 
@@ -118,6 +120,8 @@ class OperatorView:
 
     def _note(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> None:
         """Note where a function of sequences is applied, if it rounds more than once."""
+        if symbol.name == "PoolMax" and self.algebra.exact:
+            self.evaluation.places.add(Place(POOLING, (self.node.op_type, symbol.dtype, self.params()), ()))
         rounds = symbol.dtype.is_floating_point() and symbol.name not in _EXACT_SEQUENCES
         if rounds and self.algebra.exact and (operands[0].shape[-1] > 1 or len(operands) > 1):
             given = (x.elements(self.algebra) if x.known is None else x.known for x in self.inputs if x is not None)
