@@ -341,8 +341,8 @@ def test_a_constant_that_nothing_computes_is_not_off_by_rounding(changed: str):
 
 def test_a_loop_without_an_end_ends(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("onnx_passes.proofs.runs._MOST_SECONDS", 0.2)
-    body = "n = Constant <value = int64 {{9223372036854775807}}> () y = Loop (n, , x) <body = b (int64 i, bool k, float[4] s) "
-    body += "=> (bool k2, float[4] s2) {{ k2 = Identity(k) t = Add(s, s) s2 = {}(t) }}>"
+    body = "n = Constant <value = int64 {{9223372036854775807}}> () y = Loop (n, , x) <body = b "
+    body += "(int64 i, bool k, float[4] s) => (bool k2, float[4] s2) {{ k2 = Identity(k) t = Add(s, s) s2 = {}(t) }}>"
     start = time.perf_counter()
     assert run(pair(_F4, body.format("Neg"), body.format("Abs"))[0], {"x": np.ones(4, np.float32)}) is None
     assert time.perf_counter() - start < 20

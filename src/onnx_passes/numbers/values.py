@@ -78,14 +78,14 @@ def _applied(symbol: Symbol, operands: list[Array], found: Values) -> Array:
 
 
 def _saturated(symbol: Symbol, operands: list[Array]) -> Array | bool:
-    """Return where a reduction of integers overflows, which ONNX Runtime saturates, but not other runtimes."""
+    """Return where integers of a reduction overflow or leave what doubles hold: ONNX Runtime saturates and rounds."""
     is_sum = symbol.name.startswith("Reduce") and symbol.name not in ("ReduceMax", "ReduceMin")
     if not is_sum or not symbol.dtype.is_integer():
         return False
     power = 2 if symbol.name in ("ReduceL2", "ReduceSumSquare") else 1
     sizes = [np.abs(operand.astype(np.float64)) ** power for operand in operands]
     largest = np.multiply.reduce(np.maximum(sizes, 1)) if symbol.name == "ReduceProd" else np.add.reduce(sizes)
-    return largest > float(symbol.dtype.max)
+    return largest > min(float(symbol.dtype.max), 2.0**53)
 
 
 def _polynomial(symbol: Symbol, operands: list[Array]) -> Array:
@@ -140,7 +140,8 @@ def _greater(a: Array, b: Array) -> Array:
 
 
 def _least(array: Array) -> float:
-    return float(cast(Any, ml_dtypes).finfo(array.dtype).min)
+    """Return what ONNX Runtime begins a maximum of windows with: of floats of 32 bits with a finite number."""
+    return float(cast(Any, ml_dtypes).finfo(array.dtype).min) if array.dtype == np.float32 else -np.inf
 
 
 _SPECIAL: dict[str, Callable[[Symbol, list[Array]], Array]] = {

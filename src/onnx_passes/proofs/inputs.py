@@ -75,7 +75,9 @@ def assumptions_of(terms: Terms, first: Evaluation, second: Evaluation) -> tuple
     if sums:
         found.append(Assumption(f"{', '.join(sums)}: the same sums are rounded alike in any place", "equal-in-reals"))
     if all(pooled) and pooled[0] != pooled[1]:
-        found.append(Assumption("windows of MaxPool treat NaN alike, whatever its attributes", "equal-in-reals"))
+        found.append(
+            Assumption("MaxPool treats NaN alike, wherever they are and whatever its attributes", "equal-in-reals")
+        )
     return (*(Assumption(text) for text in sorted(terms.assumed)), *found)
 
 
