@@ -341,15 +341,7 @@ def _near(dtype: np.dtype) -> float:
     return 2e-2 if dtype.itemsize < 4 else 1e-4
 
 
-CASES = list(_cases())
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("case", some(CASES, every=7), ids=lambda case: case.name)
-def test_arrays_agree_on_special_values(case: Case):
-    proto = _model(case)
-    if proto is None:
-        pytest.skip("the operator does not take such operands in this version")
+def _feeds(proto: onnx.ModelProto) -> list[dict[str, np.ndarray]]:
     rng = np.random.default_rng(0)
     feeds: list[dict[str, np.ndarray]] = []
     for number in range(_SAMPLES):
@@ -360,6 +352,19 @@ def test_arrays_agree_on_special_values(case: Case):
             feeds[-1][str(value.name)] = np.asarray(
                 _sample(value.shape.numpy(), np.dtype(value.dtype.numpy()), rng, number)
             )
+    return feeds
+
+
+CASES = list(_cases())
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("case", some(CASES, every=7), ids=lambda case: case.name)
+def test_arrays_agree_on_special_values(case: Case):
+    proto = _model(case)
+    if proto is None:
+        pytest.skip("the operator does not take such operands in this version")
+    feeds = _feeds(proto)
     ours = _ours(proto, feeds)
     if ours is None:
         pytest.skip("nothing is known of it but that it is a function")
