@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,7 @@ class Runner:
             return None
 
     @contextlib.contextmanager
-    def _options(self) -> Iterator[Any]:
+    def _options(self) -> Generator[Any]:
         """Yield options of a run, which end one that may not end by itself."""
         if not self._may_not_end:
             yield None
