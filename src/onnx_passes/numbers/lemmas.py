@@ -440,7 +440,7 @@ def _reduced(terms: Terms, symbol: Symbol, sequences: Sequence[Sequence[int]]) -
 
 @_of_sequence("ReduceL1", "ReduceSumSquare")
 def _reduced_alone(terms: Terms, symbol: Symbol, sequences: Sequence[Sequence[int]]) -> int | None:
-    """Take what a norm makes of one element; of integers where that does not overflow, which ONNX Runtime saturates."""
+    """Return the norm of one element; of an integer under the assumption that it does not overflow."""
     (found,) = sequences
     if len(found) != 1:
         return None

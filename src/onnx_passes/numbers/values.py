@@ -78,7 +78,7 @@ def _applied(symbol: Symbol, operands: list[Array], found: Values) -> Array:
 
 
 def _saturated(symbol: Symbol, operands: list[Array]) -> Array | bool:
-    """Return where integers of a reduction overflow or leave what doubles hold: ONNX Runtime saturates and rounds."""
+    """Return where a reduction of integers overflows or exceeds 2⁵³: ONNX Runtime saturates, and rounds to doubles."""
     is_sum = symbol.name.startswith("Reduce") and symbol.name not in ("ReduceMax", "ReduceMin")
     if not is_sum or not symbol.dtype.is_integer():
         return False
@@ -140,7 +140,7 @@ def _greater(a: Array, b: Array) -> Array:
 
 
 def _least(array: Array) -> float:
-    """Return what ONNX Runtime begins a maximum of windows with: of floats of 32 bits with a finite number."""
+    """Return the number that ONNX Runtime begins a maximum of windows with: of float32 the least finite one."""
     return float(cast(Any, ml_dtypes).finfo(array.dtype).min) if array.dtype == np.float32 else -np.inf
 
 

@@ -243,7 +243,7 @@ def fold_sizes(model: ir.Model) -> ir.Model:
 
 
 class _Sizes(Evaluation):
-    """Evaluates what depends on sizes and constants alone."""
+    """Evaluation of nodes that depend on sizes and constants alone."""
 
     def _call(self, node: ir.Node, attributes: Attributes) -> OperatorView:
         value = node.inputs[0] if node.op_type in ("Shape", "Size") and node.graph is self.model.graph else None

@@ -62,7 +62,7 @@ def same_in_fields(
 
 
 def assumed_of_reals(texts: Iterable[str]) -> tuple[Assumption, ...]:
-    """Return what an equality of real numbers rests on: other than rounding, an overflow may change any number."""
+    """Return the assumptions of an equality of real numbers; an overflow may change any number, unlike rounding."""
     return tuple(Assumption(text, "tested" if text == NO_OVERFLOW else "equal-in-reals") for text in texts)
 
 

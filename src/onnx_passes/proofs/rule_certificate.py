@@ -258,7 +258,7 @@ def certificate_of(pass_: Pass, rule: str) -> RuleCertificate | None:
 
 
 def _is_of_module(cls: type[Pass]) -> bool:
-    """Return whether a class is what a module in scope defines under its name, not one that only says so."""
+    """Return whether a module in scope defines a class under its name; a class may merely claim so."""
     module = cls.__module__
     found: object = sys.modules.get(module) if in_scope(module) else None
     for name in cls.__qualname__.split("."):

@@ -104,7 +104,7 @@ class Runner:
 
 
 def leaves_halves_unrounded(model: ir.Model) -> bool:
-    """Return whether ONNX Runtime may keep results of float16 in float32, depending on what reads them.
+    """Return whether ONNX Runtime may keep results of float16 in float32, depending on their readers.
 
     On a CPU it computes most operators of float16 in float32, between Casts of its own, and drops those that meet. That
     takes two nodes at least: a single one, nodes that move elements and the Casts of the model itself round.
