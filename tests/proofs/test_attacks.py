@@ -77,6 +77,14 @@ def test_types_that_are_declared_and_false_prove_nothing() -> None:
     assert certify(*models).level not in PROVED
 
 
+def test_operands_that_an_operator_does_not_take_prove_nothing() -> None:
+    # Shapes are declared falsely, so that onnx is asked, which raises an error of its own.
+    body = "s = Constant <value_float = 1.0> () v = QuantizeLinear(x, s) y = {}(v)"
+    models = pair("int8[4] x => uint8[4] y", body.format("Identity"), body.format("BitwiseNot"))
+    _declare(models, v=(9,))
+    assert certify(*models).level not in PROVED
+
+
 @pytest.mark.parametrize("number", [MAGIC, MAGIC + 1])
 def test_the_body_of_a_function_counts(number: float) -> None:
     function = f"c = Constant <value_float = {MAGIC}> () e = Equal(x, c) w = Where(e, c, x) v = Neg(w)"
