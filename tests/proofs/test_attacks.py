@@ -31,13 +31,15 @@ def _differ(before: ir.Model, after: ir.Model, x: np.ndarray) -> bool:
     return any(not np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def _declare(models: tuple[ir.Model, ir.Model], **shapes: tuple[int, ...]) -> None:
+def _declare(
+    models: tuple[ir.Model, ...], *, dtype: ir.DataType = ir.DataType.FLOAT, **shapes: tuple[int, ...]
+) -> None:
     for each in models:
         for node in each.graph:
             (value,) = node.outputs
             if value.name in shapes:
                 value.shape = ir.Shape(shapes[value.name])
-                value.dtype = value.dtype or ir.DataType.FLOAT
+                value.dtype = value.dtype or dtype
 
 
 def test_a_shape_that_is_declared_and_false_proves_nothing() -> None:
@@ -83,6 +85,20 @@ def test_operands_that_an_operator_does_not_take_prove_nothing() -> None:
     models = pair("int8[4] x => uint8[4] y", body.format("Identity"), body.format("BitwiseNot"))
     _declare(models, v=(9,))
     assert certify(*models).level not in PROVED
+
+
+def test_a_declared_shape_that_cannot_be_inferred_hides_no_failure() -> None:
+    # Of a matrix Range does not make anything, whatever shape its result is declared to have.
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+    g (int64[2,5] x) => (bool y) <int64 z = {{0}}, int64 s = {{5}}, int64[1] a, {n} n, {n} m, int64[2] v, int64 k> {{
+        a = Shape <start = 0, end = 1> (x) n = Squeeze({read}) m = Mul(n, s) v = Range(z, m, s)
+        k = Size(v) y = Less(z, k)
+    }}"""
+    before, after = model(text.format(n="int64", read="a")), model(text.format(n="int64[2,5]", read="x"))
+    feeds = {"x": np.ones((2, 5), np.int64)}
+    assert run(before, feeds) is not None
+    assert run(after, feeds) is None
+    assert certify(before, after).level not in PROVED
 
 
 @pytest.mark.parametrize("number", [MAGIC, MAGIC + 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import time
@@ -16,6 +17,7 @@ from onnx_passes.analysis.shapes.symbolic_engine import infer_symbolically
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
+from onnx_passes.graph.operators import STANDARD
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count
@@ -31,6 +33,8 @@ from onnx_passes.proofs.smaller_images import shrink_images
 FORMAT = "onnx-passes certificate 2"
 """In the first one, hashes did not cover operator sets of functions, and sizes were no assumption."""
 _TOO_LARGE = ("too large", "a window of more")
+_INFERENCES = 2
+"""How often shapes are inferred, which may depend on sizes that were folded."""
 _MOST_ROUNDS = 12
 """How often windows are made larger."""
 _MOST_OPENED = 4
@@ -141,32 +145,33 @@ def certify(
     if different:
         results = [WindowResult("interface", (), (), Unproved(different, refuted=True), is_confirmed=True)]
     else:
-        models = (
-            [_inferred(model) for model in given]
-            if sized is None
-            else [without_inputs(model, dropped) for model in sized]
-        )
+        models = given if sized is None else [without_inputs(model, dropped) for model in sized]
         assumed = tuple(Assumption(f"what holds for {fact} holds for all sizes") for fact in facts)
-        folded = [_folded(copy_model(model)) for model in models]
+        folded = map(_folded, models)
         results = _Search(Comparison(*folded), (models[0], models[1]), effort, allow, solver, assumed).run()
         if dropped:
             results.append(_defaults(dropped))
     return ModelCertificate(hashes[0], hashes[1], tuple(results), tuple(sorted(allow)), _versions(), facts)
 
 
-def _inferred(model: ir.Model) -> ir.Model:
-    copied = copy_model(model)
-    infer_symbolically(copied, KnownShapes(copied.graph))
-    return copied
-
-
 def _folded(model: ir.Model) -> ir.Model:
-    """Fold sizes in place, and infer shapes once more where they depend on these."""
-    fold_sizes(model)
-    if any(static_shape(output) is None for node in model.graph for output in node.outputs if output.name):
-        infer_symbolically(model, KnownShapes(model.graph))
-        fold_sizes(model)
-    return model
+    """Copy a model with the shapes that can be inferred, and with sizes folded that depend on these alone.
+
+    What is declared of other values counts for windows, but no size is folded by it.
+    """
+    copied = copy_model(model)
+    declared = {value: value.shape for node in copied.graph if node.domain in STANDARD for value in node.outputs}
+    for value in declared:
+        value.shape = None
+    for _ in range(_INFERENCES):
+        infer_symbolically(copied, KnownShapes(copied.graph))
+        fold_sizes(copied)
+        if all(static_shape(value) is not None for value in declared):
+            break
+    for value, shape in declared.items():
+        if static_shape(value) is None:
+            value.shape = shape
+    return copied
 
 
 @dataclass
@@ -202,12 +207,17 @@ class _Search:
         if self._loads_only_one():
             results.append(WindowResult("loading", (), (), Unproved("ONNX Runtime loads only one of the models")))
             return results
-        return results if drawn[0] or not results else self._judged(results)
+        return self._judged(results) if self.differs and not drawn[0] else results
+
+    @functools.cached_property
+    def differs(self) -> bool:
+        """Return whether the models differ in more than names and the order of nodes."""
+        first, second = map(structural_hash, self.models)
+        return first != second
 
     def _unrounded(self) -> list[WindowResult]:
         """State that results of float16 are rounded, unless ONNX Runtime leaves out the same roundings in both."""
-        hashes = {structural_hash(model) for model in self.models}
-        if len(hashes) == 1 or not any(map(leaves_halves_unrounded, self.models)):
+        if not self.differs or not any(map(leaves_halves_unrounded, self.models)):
             return []
         return [WindowResult("half precision", (), (), Proof("proved-here", "rounding", assumptions=(_ROUNDED,)))]
 
