@@ -236,7 +236,7 @@ class Rule:
                 return no("an output of the pattern is not computed by the match", at=bound)
             outputs.append(bound)
         nodes = tuple(state.nodes.values())
-        refusal = refuse_fork(self.forks, nodes, outputs)
+        refusal = refuse_fork(self.forks, nodes, outputs, model.functions)
         if refusal is not None:
             return refusal
         root = state.nodes[self.roots[0]]

@@ -33,7 +33,7 @@ from onnx_passes.proofs.certified import Extent, extent_of
 from onnx_passes.proofs.equal import prove_equal
 from onnx_passes.proofs.excuses import ROUNDING
 from onnx_passes.proofs.proof import Assumption, Proof, Unproved
-from onnx_passes.proofs.real_numbers import same_in_fields
+from onnx_passes.proofs.real_numbers import assumed_of_reals, same_in_fields
 from onnx_passes.proofs.rule_certificate import REALS, Domain
 from onnx_passes.proofs.samples import paired_inputs
 from onnx_passes.proofs.under_flags import FLAGS, prove_under_flags, prove_unfolded
@@ -93,8 +93,7 @@ def _reals(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | 
             special = _specials(before, after, found.example)
             if special and not special & flags:
                 return Unproved(f"equal over the reals, but needs {' or '.join(sorted(special))}; {found.reason}", True)
-            assumptions = tuple(Assumption(text, "equal-in-reals") for text in assumed)
-            return Proof("equal-in-reals", "finite fields", assumptions=assumptions)
+            return Proof("equal-in-reals", "finite fields", assumptions=assumed_of_reals(assumed))
     if found.refuted and found.flags and set(found.flags) <= allowed:
         return Unproved(f"not decided: different only where {', '.join(found.flags)} allow it")
     return found

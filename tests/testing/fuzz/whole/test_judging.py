@@ -124,3 +124,12 @@ def test_the_collection_keeps_its_promises(family: Family, count: int):
     assert report.ok, report.describe()
     assert report.matches > 0.4 * count
     assert report.disputed < 0.1 * count
+
+
+def test_a_function_that_draws_random_numbers_is_not_judged():
+    body = "{ a = local.Noise (x) y = Neg (a) }"
+    text = f"""g (float[2] x) => (float[2] y) {body}
+    <domain: "local", opset_import: ["": 18]> Noise (u) => (v) {{ w = RandomNormalLike (u) v = Add (u, w) }}"""
+    plain = case_of_model(ir.to_proto(model_of(text, domains='"local" : 1')), seed=0)
+    verdict = PipelineJudge(Executor())(Case(plain.model, plain.inputs), "inline-functions")
+    assert (verdict.outcome, verdict.message) == ("skipped", "no data fit")
