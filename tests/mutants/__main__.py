@@ -21,7 +21,7 @@ from tests.mutants.running import SOURCE, Listed, Mutant, Result, read, run
 
 HERE = Path(__file__).parent
 KILLERS = HERE / "killers.json"
-"""The test that noticed each listed mutant last: it is tried first, which saves most of the time."""
+"""The test that noticed each listed mutant last: it alone is run first, which saves most of the time."""
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--random", type=int, metavar="N", help="draw so many mutants of each package")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tests", nargs="*", help="arguments of pytest")
-    parser.add_argument("--remember", action="store_true", help="write down which test noticed each listed mutant")
+    parser.add_argument("--remember", action="store_true", help="write down who noticed each, retry survivors")
     parser.add_argument("--verbose", action="store_true", help="say which test kills each mutant")
     given = parser.parse_args()
     if given.random is not None:
@@ -53,7 +53,7 @@ def main() -> int:
             tests=tuple(given.tests or listed.tests),
             mutants=tuple(each for each in listed.mutants if given.only in each.file),
         )
-        result = run(listed, given.jobs, killers=killers)
+        result = run(listed, given.jobs, killers=killers, anew=given.remember)
         failed = _show(listed, result, verbose=given.verbose) or failed
         killers |= {mutant.digest: killer for mutant, killer in result.killers.items() if "::" in killer}
         if given.remember:

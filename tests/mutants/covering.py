@@ -32,14 +32,14 @@ how long tests are tried on one mutant."""
 
 
 def judge(
-    tests: Sequence[str], changes: Sequence[tuple[Path, str]], hints: Sequence[str], jobs: int, root: Path
+    tests: Sequence[str], changes: Sequence[tuple[Path, str]], remembered: Sequence[str], jobs: int, root: Path
 ) -> tuple[list[Verdict], list[str]]:
     """Return for each change of a file which test noticed it, and the tests that fail without any.
 
-    ``hints`` name the tests that noticed the changes before, which are tried first.
+    ``remembered`` names for each change the one test to run on it; if empty, all tests are.
     """
     silence()
-    loop = _Loop(changes, hints, jobs, root)
+    loop = _Loop(changes, remembered, jobs, root)
     code = pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[loop])
     if loop.verdicts is None:
         raise RuntimeError(loop.error or f"pytest ended with {code!r}")
@@ -51,7 +51,7 @@ class _Loop:
     """Runs tests in place of the loop of pytest."""
 
     changes: Sequence[tuple[Path, str]]
-    hints: Sequence[str]
+    remembered: Sequence[str]
     jobs: int
     root: Path
     verdicts: list[Verdict] | None = None
@@ -71,7 +71,8 @@ class _Loop:
         if session.testsfailed:
             self.error = "tests could not be collected"
             return True
-        covered = self._trace(session)
+        wanted = set(self.remembered)
+        covered = self._trace([item for item in session.items if not wanted or item.nodeid in wanted])
         self.broken = [name for name, each in covered.items() if each.failed]
         covered = {name: each for name, each in covered.items() if not each.failed}
         judging = _Judging(self, session, covered)
@@ -90,11 +91,11 @@ class _Loop:
                 return self.failed[0]
         return ""
 
-    def _trace(self, session: pytest.Session) -> dict[str, _Covered]:
+    def _trace(self, items: Sequence[pytest.Item]) -> dict[str, _Covered]:
         found: dict[str, _Covered] = {}
 
         def compute(part: int) -> Callable[[], object]:
-            return lambda: self._traced(session.items[part :: self.jobs])
+            return lambda: self._traced(items[part :: self.jobs])
 
         for _, said in copies([compute(part) for part in range(self.jobs)], self.jobs, longest=3600):
             traced: dict[str, tuple[float, bool, list[Key]]] = json.loads(said or "{}")
@@ -103,7 +104,7 @@ class _Loop:
         for file in sorted({file for each in found.values() for file, _, _ in each.keys}):
             # What tests import when they run is imported once, too.
             importlib.import_module(name_of(Path(file), self.root))
-        for item in session.items:
+        for item in items:
             found.setdefault(item.nodeid, _Covered(0.0, True, frozenset()))
         return found
 
@@ -155,7 +156,7 @@ class _Judging:
             return lambda: self._run(place)
 
         for place, said in copies([compute(place) for place in range(len(verdicts))], self._loop.jobs, LONGEST):
-            name = json.loads(said) if said else "a test that does not end"
+            name = json.loads(said) if said else ENDLESS
             if name == _IMPORT:
                 again.append(place)
                 continue
@@ -186,6 +187,9 @@ class _Judging:
 
     def _tests(self, place: int) -> list[str]:
         """Return the tests that execute what changes; all of them if tables change, which are read anywhere."""
+        if self._loop.remembered:
+            name = self._loop.remembered[place]
+            return [name] if name in self._covered else []
         patch, file = self._patches[place], str(self._loop.changes[place][0])
         wanted = None if _is_wide(patch) else {key_of(code) for code in patch.changed} if patch else None
         found = [name for name, each in self._covered.items() if wanted is None or not wanted.isdisjoint(each.keys)]
@@ -196,7 +200,7 @@ class _Judging:
         def order(name: str) -> tuple[float, ...]:
             counts = [-each.get(name, 0) for each in noticed]
             apart = not any(key[0] == file for key in self._covered[name].keys)
-            return (name != self._loop.hints[place], apart, *counts, stem not in name, self._covered[name].seconds)
+            return (apart, *counts, stem not in name, self._covered[name].seconds)
 
         chosen, seconds = list[str](), 0.0
         for name in sorted(found, key=order):
@@ -213,6 +217,7 @@ class _Judging:
 
 
 _IMPORT = "import"
+ENDLESS = "a test that does not end"
 
 
 def _is_wide(patch: Patch | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,33 @@ def test_what_tests_notice_is_killed(tmp_path: Path):
     assert [mutant.new for mutant in result.survivors if not mutant.survives] == ["b + a"]
     assert [mutant.new for mutant in result.excused] == ["a * b"]
     assert result.killed == 2
+
+
+def test_a_remembered_killer_runs_alone(tmp_path: Path):
+    listed = read(package(tmp_path))
+    tests = tmp_path / "test_adding.py"
+    tests.write_text(tests.read_text() + "def test_counts():\n    open(__file__ + 's', 'a').write('.')\n")
+    sums, other, *_ = listed.mutants
+    only = Listed(listed.package, listed.tests, (replace(sums, new="a - b"),))
+    first = run(only, jobs=1, root=tmp_path / "src")
+    counts = Path(f"{tests}s")
+    counts.unlink()
+    killers = {mutant.digest: killer for mutant, killer in first.killers.items()}
+    again = run(only, jobs=1, root=tmp_path / "src", killers=killers)
+    assert again.killers == first.killers
+    assert not counts.exists()
+    missed = replace(only, mutants=(*only.mutants, other))
+    killers[other.digest] = killers[sums.digest]
+    result = run(missed, jobs=1, root=tmp_path / "src", killers=killers)
+    assert result.survivors == [other]
+    assert counts.exists()
+
+
+def test_expected_survivors_are_tried_beside_others_or_anew(tmp_path: Path):
+    listed = read(package(tmp_path))
+    listed = replace(listed, mutants=listed.mutants[2:])
+    assert not run(listed, jobs=1, root=tmp_path / "src").excused
+    assert run(listed, jobs=1, root=tmp_path / "src", anew=True).excused
 
 
 def test_a_text_that_is_not_there_once_is_an_error(tmp_path: Path):
