@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import pytest
 
-from tests.mutants.patching import Key, Loaded, Patch, key_of, patch_of
+from tests.mutants.patching import Key, Loaded, Patch, changed_lines, key_of, patch_of
 from tests.mutants.running import LONGEST, name_of, silence
 
 Verdict = str | list[str] | None
@@ -59,6 +59,8 @@ class _Loop:
     error: str = ""
     broken: list[str] = field(default_factory=list[str])
     """Tests that fail without any change, or end their process: they say nothing of mutants."""
+    watched: Collection[Key] = ()
+    """The functions that change, of which it is known which lines each test executes."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember what failed."""
@@ -71,11 +73,13 @@ class _Loop:
         if session.testsfailed:
             self.error = "tests could not be collected"
             return True
+        patches = [patch_of(*change) for change in self.changes]
+        self.watched = {key_of(code) for patch in patches if patch is not None for code in patch.changed}
         wanted = set(self.remembered)
         covered = self._trace([item for item in session.items if not wanted or item.nodeid in wanted])
         self.broken = [name for name, each in covered.items() if each.failed]
         covered = {name: each for name, each in covered.items() if not each.failed}
-        judging = _Judging(self, session, covered)
+        judging = _Judging(self, session, covered, patches)
         # What the copies of this process do not collect stays shared with them.
         gc.collect()
         gc.freeze()
@@ -98,52 +102,78 @@ class _Loop:
             return lambda: self._traced(items[part :: self.jobs])
 
         for _, said in copies([compute(part) for part in range(self.jobs)], self.jobs, longest=3600):
-            traced: dict[str, tuple[float, bool, list[Key]]] = json.loads(said or "{}")
-            for name, (seconds, failed, keys) in traced.items():
-                found[name] = _Covered(seconds, failed, frozenset((file, each, line) for file, each, line in keys))
+            traced: dict[str, _Traced] = json.loads(said or "{}")
+            for name, (seconds, failed, keys, lines) in traced.items():
+                executed = frozenset((file, line) for file, line in lines)
+                found[name] = _Covered(seconds, failed, frozenset((a, b, c) for a, b, c in keys), executed)
         for file in sorted({file for each in found.values() for file, _, _ in each.keys}):
             # What tests import when they run is imported once, too.
             importlib.import_module(name_of(Path(file), self.root))
         for item in items:
-            found.setdefault(item.nodeid, _Covered(0.0, True, frozenset()))
+            found.setdefault(item.nodeid, _Covered(0.0, True, frozenset(), frozenset()))
         return found
 
-    def _traced(self, items: Sequence[pytest.Item]) -> dict[str, tuple[float, bool, list[Key]]]:
-        found: dict[str, tuple[float, bool, list[Key]]] = {}
+    def _traced(self, items: Sequence[pytest.Item]) -> dict[str, _Traced]:
+        found: dict[str, _Traced] = {}
         source = str(self.root)
         for item, following in zip(items, [*items[1:], None], strict=True):
-            codes: dict[int, CodeType] = {}
-
-            def note(frame: FrameType, _event: str, _given: object, codes: dict[int, CodeType] = codes) -> None:
-                codes[id(frame.f_code)] = frame.f_code
-
+            tracer = _Tracer(self.watched)
             started = time.process_time()
-            sys.settrace(note)
+            sys.settrace(tracer.called)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             sys.settrace(None)
-            keys = [key_of(code) for code in codes.values() if code.co_filename.startswith(source)]
-            found[item.nodeid] = time.process_time() - started, bool(self.failed), keys
+            keys = [key_of(code) for code in tracer.codes.values() if code.co_filename.startswith(source)]
+            found[item.nodeid] = time.process_time() - started, bool(self.failed), keys, list(tracer.lines)
             self.failed.clear()
         return found
 
 
+_Traced = tuple[float, bool, list[Key], list[tuple[str, int]]]
+
+
+class _Tracer:
+    """Notes the functions that run and, of those that are watched, the lines."""
+
+    def __init__(self, watched: Collection[Key]) -> None:
+        self._watched = watched
+        self.codes: dict[int, CodeType] = {}
+        self._local: dict[int, Callable[..., object] | None] = {}
+        self.lines: set[tuple[str, int]] = set()
+
+    def called(self, frame: FrameType, _event: str, _given: object) -> Callable[..., object] | None:
+        """Note a function that is called."""
+        code = frame.f_code
+        if id(code) not in self.codes:
+            self.codes[id(code)] = code
+            self._local[id(code)] = self._line if key_of(code) in self._watched else None
+        return self._local[id(code)]
+
+    def _line(self, frame: FrameType, _event: str, _given: object) -> Callable[..., object]:
+        self.lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._line
+
+
 @dataclass(frozen=True)
 class _Covered:
-    """What one test costs, and which functions it executes."""
+    """What one test costs, which functions it executes, and which lines of those that are watched."""
 
     seconds: float
     failed: bool
     keys: frozenset[Key]
+    lines: frozenset[tuple[str, int]]
 
 
 class _Judging:
     """Runs tests on changes; tests that noticed others near by come first, then those that take least."""
 
-    def __init__(self, loop: _Loop, session: pytest.Session, covered: dict[str, _Covered]) -> None:
+    def __init__(
+        self, loop: _Loop, session: pytest.Session, covered: dict[str, _Covered], patches: Sequence[Patch | None]
+    ) -> None:
         self._loop, self._covered = loop, covered
         self._items = {item.nodeid: item for item in session.items}
         self._loaded = Loaded(loop.root)
-        self._patches = [patch_of(*change) for change in loop.changes]
+        self._patches = patches
+        self._lines = [changed_lines(*change) for change in loop.changes]
         self._noticed: dict[str, dict[str, int]] = {}
 
     def all(self) -> list[Verdict]:
@@ -186,13 +216,18 @@ class _Judging:
         signal.setitimer(signal.ITIMER_PROF, _PATIENCE + _TIMES * usual)
 
     def _tests(self, place: int) -> list[str]:
-        """Return the tests that execute what changes; all of them if tables change, which are read anywhere."""
+        """Return the tests that execute lines that change; all of them if tables change, which are read anywhere."""
         if self._loop.remembered:
             name = self._loop.remembered[place]
             return [name] if name in self._covered else []
         patch, file = self._patches[place], str(self._loop.changes[place][0])
         wanted = None if _is_wide(patch) else {key_of(code) for code in patch.changed} if patch else None
-        found = [name for name, each in self._covered.items() if wanted is None or not wanted.isdisjoint(each.keys)]
+        lines = frozenset((file, line) for line in self._lines[place])
+        found = [
+            name
+            for name, each in self._covered.items()
+            if wanted is None or (not wanted.isdisjoint(each.keys) and not (lines and lines.isdisjoint(each.lines)))
+        ]
         noticed = [self._noticed.get(key, {}) for key in self._keys(place)]
 
         stem = Path(file).stem
