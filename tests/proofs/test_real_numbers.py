@@ -23,12 +23,28 @@ def same(interface: str, before: str, after: str) -> bool:
     return same_in_fields(old, new, range(len(old.graph.inputs)), fold=True)[0]
 
 
-@pytest.mark.parametrize("more", range(8))
-def test_a_root_that_a_field_lacks_is_not_settled_by_other_outputs(more: int):
-    root = f"c = Constant <value_float = {more}.0> () a = Add(x, c) r = Sqrt(a)"
-    before, after = f"y = Add(x, x) {root} z = Identity(r)", f"d = Constant <value_float = 2.0> () y = Mul(x, d) {root}"
-    assert not same("float[1] x => float[1] y, float[1] z", before, f"{after} z = Neg(r)")
-    assert not same("float[1] x => float[1] y, float[1] z", before, f"{after} z = Mul(r, d)")
+ROOTS = " ".join(
+    f"c{i} = Constant <value_float = {i}.0> () a{i} = Add(x, c{i}) r{i} = Sqrt(a{i})" for i in range(1, 10)
+)
+ROOTS += f" s = Sum({', '.join(f'r{i}' for i in range(1, 10))})"
+
+
+@pytest.mark.parametrize("wrong", ["z = Neg(s)", "z = Mul(s, d)", "z = Abs(d)"])
+def test_roots_that_a_field_lacks_are_not_settled_by_other_outputs(wrong: str):
+    """Hardly a point has all of nine roots."""
+    interface, two = "float[1] x => float[1] y, float[1] z", "d = Constant <value_float = 2.0> ()"
+    before = f"y = Add(x, x) {ROOTS} z = Identity(s)"
+    assert not same(interface, before, f"{two} y = Mul(x, d) {ROOTS} {wrong}")
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["a = Mul(x, c) y = Div(a, c)", "a = Div(x, c) y = Mul(a, c)", "a = Add(x, x) y = Div(a, c)"],
+)
+def test_integers_are_no_real_numbers(before: str):
+    """They overflow, and lose what is behind the point."""
+    two = "c = Constant <value = int8 {2}> ()"
+    assert not same("int8[2] x => int8[2] y", f"{two} {before}", "y = Identity(x)")
 
 
 def test_one_element_that_differs_is_enough():
