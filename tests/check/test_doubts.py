@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -12,7 +14,8 @@ from onnx_passes.check.verification import Verification
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.evidence import FAILED, UNVERIFIED
-from onnx_passes.proofs.model_certificate import certify
+from onnx_passes.proofs.model_certificate import WindowResult, certify
+from onnx_passes.proofs.proof import Proof
 from onnx_passes.verify.failure import PostconditionError, VerificationError
 from tests.passes.tools import model_of
 
@@ -132,14 +135,29 @@ def certified(before: str, after: str, claim: str, signature: str = TWO, **allow
     return check_with_proofs(Claim(claim), old, new, certify(old, new, **allowed))
 
 
-def test_the_weakest_window_decides_what_is_proved():
-    rounded = f"{PRODUCT} c = Constant <value_float = 3.0> () y = Relu(a) n = Neg(y) z = Div(a, c)"
-    other = f"{PRODUCT} c = Constant <value_float = 0.33333334> () y = Relu(a) n = Neg(y) z = Mul(a, c)"
-    exact = f"{PRODUCT} n = Neg(a) m = Neg(n) y = Relu(m) c = Constant <value_float = 3.0> () z = Div(a, c)"
-    (both,) = certified(exact, other, "tolerance", allow=("reassoc", "contract")).proofs
-    assert "bits" not in both.preserves
-    (only,) = certified(exact, rounded, "equality").proofs
-    assert "bits" in only.preserves
+EXACT = Proof("proved-here", "every value")
+REAL = Proof("equal-in-reals", "real numbers")
+TRIED = Proof("tested", "many values")
+
+
+@pytest.mark.parametrize(
+    ("results", "preserved", "known"),
+    [
+        ((EXACT, EXACT), True, "proved-here"),
+        ((EXACT, REAL), False, "proved-here"),
+        ((REAL, EXACT), False, "proved-here"),
+        ((EXACT, TRIED), True, "tested"),
+        ((TRIED, EXACT), True, "tested"),
+    ],
+)
+def test_the_weakest_window_decides_what_is_proved(results: tuple[Proof, ...], preserved: bool, known: str):
+    old = graph("y = Neg(x)", "float[4] x => float[4] y")
+    windows = tuple(WindowResult(name, ("Neg",), ("Neg",), proof) for name, proof in zip("yz", results, strict=True))
+    made = replace(certify(old, old), windows=windows)
+    (found,) = check_with_proofs(Claim("equality"), old, old, made).proofs
+    assert ("bits" in found.preserves) == preserved
+    assert "reals" in found.preserves
+    assert found.known == known
 
 
 def test_one_window_that_is_not_proved_leaves_nothing_proved():
@@ -219,6 +237,32 @@ class Swaps(Transformation):
 
 
 INNER = f"{HEAD} g (float[2] x) => (float[2] y) {{ a = Abs(x) y = Neg(a) }}"
+
+
+class Describes(Annotation):
+    """Write something that nobody executes."""
+
+    def call(self, model: ir.Model) -> PassResult:
+        model.graph.doc_string = "seen"
+        return PassResult(model, modified=True)
+
+
+class Reports(Transformation):
+    """Claim to have changed what is computed."""
+
+    claims = (Claim("equality"),)
+
+    def call(self, model: ir.Model) -> PassResult:
+        model.graph.doc_string = "reported"
+        return PassResult(model, modified=True)
+
+
+@pytest.mark.parametrize("mode", ["final", "each"])
+def test_what_is_more_than_an_annotation_runs(mode: str):
+    verification = Verification(mode=mode)
+    result = apply(ir.from_onnx_text(INNER), [Describes(), Reports()], verify=verification)
+    assert result.steps[1].evidence.level == "bits:sampled"
+    assert result.steps[1].evidence.samples > 0
 
 
 def test_annotations_are_compared_with_what_is_computed_if_every_pass_is():
