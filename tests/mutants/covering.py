@@ -20,7 +20,7 @@ from typing import NoReturn
 import pytest
 
 from tests.mutants.patching import Key, Loaded, Patch, changed_lines, key_of, patch_of
-from tests.mutants.running import LONGEST, name_of, silence
+from tests.mutants.running import LONGEST, arguments, name_of, silence
 
 Verdict = str | list[str] | None
 """The test that noticed, those that have to import the module anew, or None if no test noticed."""
@@ -40,7 +40,7 @@ def judge(
     """
     silence()
     loop = _Loop(changes, remembered, jobs, root)
-    code = pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[loop])
+    code = pytest.main([*arguments(), *tests], plugins=[loop])
     if loop.verdicts is None:
         raise RuntimeError(loop.error or f"pytest ended with {code!r}")
     return loop.verdicts, loop.broken

@@ -230,7 +230,7 @@ def _imported_anew(path: Path, source: str, tests: Sequence[str], root: Path) ->
     silence()
     sys.meta_path.insert(0, _Changed(name_of(path, root), path, source))
     failures = _Failures()
-    code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests], plugins=[failures]))
+    code = int(pytest.main(["-x", *arguments(), *tests], plugins=[failures]))
     return code, next(iter(failures.names), "tests of another import")
 
 
@@ -244,6 +244,15 @@ class _Failures:
         """Keep the name of a test that failed."""
         if report.failed:
             self.names.append(report.nodeid)
+
+
+def arguments() -> list[str]:
+    """Return how pytest runs: whoever fails need not look for the simplest example."""
+    from hypothesis import Phase, settings
+
+    phases = (Phase.explicit, Phase.reuse, Phase.generate)
+    settings.register_profile("mutants", deadline=None, phases=phases, database=None)
+    return ["-q", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
 
 
 def name_of(path: Path, root: Path) -> str:
