@@ -45,7 +45,7 @@ def main() -> int:
             _show(listed, run(listed, given.jobs), verbose=given.verbose)
         return 0
     paths = [HERE / f"{name}.toml" for name in given.lists] or sorted(HERE.glob("*.toml"))
-    failed, killers = False, json.loads(KILLERS.read_text()) if KILLERS.exists() else {}
+    failed, killers = False, _remembered()
     for path in paths:
         listed = read(path)
         listed = replace(
@@ -55,10 +55,19 @@ def main() -> int:
         )
         result = run(listed, given.jobs, killers=killers, anew=given.remember)
         failed = _show(listed, result, verbose=given.verbose) or failed
-        killers |= {mutant.digest: killer for mutant, killer in result.killers.items() if "::" in killer}
         if given.remember:
-            KILLERS.write_text(json.dumps(dict(sorted(killers.items())), indent=0, ensure_ascii=False) + "\n")
+            _remember({mutant.digest: killer for mutant, killer in result.killers.items() if "::" in killer})
     return int(failed)
+
+
+def _remembered() -> dict[str, str]:
+    return json.loads(KILLERS.read_text()) if KILLERS.exists() else {}
+
+
+def _remember(killers: dict[str, str]) -> None:
+    """Add to what is written down, perhaps by another run in the meantime."""
+    known = dict(sorted((_remembered() | killers).items()))
+    KILLERS.write_text(json.dumps(known, indent=0, ensure_ascii=False) + "\n")
 
 
 def _show(listed: Listed, result: Result, *, verbose: bool) -> bool:
