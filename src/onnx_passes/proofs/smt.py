@@ -133,11 +133,13 @@ def _is_float(symbol: Symbol) -> bool:
     return dtype.is_floating_point()
 
 
-@_rule("Add", "Sub", "Mul")
+@_rule("Add", "Sub", "Mul", "Product")
 def _arithmetic(t: Translation, symbol: Symbol, operands: list[Any]) -> Any:
     a, b = operands
     if not _is_float(symbol):
         return {"Add": a.__add__, "Sub": a.__sub__, "Mul": a.__mul__}[symbol.name](b)
+    if symbol.name == "Product":
+        return None
     return {"Add": t.z3.fpAdd, "Sub": t.z3.fpSub, "Mul": t.z3.fpMul}[symbol.name](t.nearest, a, b)
 
 
