@@ -6,11 +6,11 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.definition import definition_of
+from onnx_passes.ops.definition import FINN_DOMAIN, definition_of
 from onnx_passes.ops.expand import uses_custom_operators
 
-Q, FINN = "qonnx.custom_op.general", "finn.custom_op.general"
-HEAD = f'<ir_version: 10, opset_import: ["": 20, "{Q}": 1, "{FINN}": 1, "onnx_passes": 1]>'
+Q = "qonnx.custom_op.general"
+HEAD = f'<ir_version: 10, opset_import: ["": 20, "{Q}": 1, "{FINN_DOMAIN}": 1, "onnx_passes": 1]>'
 SIGN = f"{Q}.BipolarQuant(x, s)"
 
 
@@ -37,7 +37,7 @@ def test_one_node_of_an_operator_that_is_defined_here_is_enough(body: str, expec
 
 
 def test_attributes_that_are_required_are_demanded():
-    node = model(f"y = {FINN}.GlobalAccPool(x)", "float[1,2,2,3]").graph[0]
+    node = model(f"y = {FINN_DOMAIN}.GlobalAccPool(x)", "float[1,2,2,3]").graph[0]
     definition = definition_of(node)
     assert definition is not None
     with pytest.raises(ModelError, match="NumChannels"):
