@@ -198,7 +198,7 @@ class _Judging:
             if not name and patch is not None and patch.constant is not None:
                 again.append(place)
         for place in again:
-            verdicts[place] = [self._argument(self._items[each]) for each in self._tests(place)]
+            verdicts[place] = [self._argument(self._items[each]) for each in self._tests(place, imported=True)]
         return verdicts
 
     def _run(self, place: int) -> str:
@@ -215,13 +215,13 @@ class _Judging:
         usual = self._covered[item.nodeid].seconds
         signal.setitimer(signal.ITIMER_PROF, _PATIENCE + _TIMES * usual)
 
-    def _tests(self, place: int) -> list[str]:
-        """Return the tests that execute lines that change; all of them if tables change, which are read anywhere."""
+    def _tests(self, place: int, *, imported: bool = False) -> list[str]:
+        """Return the tests that execute lines that change; all of them if these are executed by the import."""
         if self._loop.remembered:
             name = self._loop.remembered[place]
             return [name] if name in self._covered else []
         patch, file = self._patches[place], str(self._loop.changes[place][0])
-        wanted = None if _is_wide(patch) else {key_of(code) for code in patch.changed} if patch else None
+        wanted = None if imported or _is_wide(patch) else {key_of(code) for code in patch.changed} if patch else None
         lines = frozenset((file, line) for line in self._lines[place])
         found = [
             name

@@ -102,6 +102,7 @@ CONSTANT = """
 LEAST: float = 2
 def least(a):
     return max(a, LEAST)
+TABLE = {name: number + 1 for name, number in (("a", 1),)}
 class Doubled:
     by = 2
     def of(self, a):
@@ -113,6 +114,7 @@ CHANGES = [
     ("by = 2", "by = 3"),
     ("self.by * each", "self.by + each"),
     ("lambda b: b", "lambda b: b[1:]"),
+    ("number + 1", "number + 2"),
 ]
 
 
@@ -122,7 +124,7 @@ def test_constants_classes_and_nested_functions_are_replaced(tmp_path: Path):
     tests = tmp_path / "test_least.py"
     tests.write_text(
         f"import sys\nsys.path.insert(0, {str(tmp_path / 'src')!r})\nfrom sums.least import *\n"
-        "def test_least():\n    assert least(1) == 2 and Doubled().of([3, 4]) == [6, 8]\n"
+        "def test_least():\n    assert least(1) == 2 and Doubled().of([3, 4]) == [6, 8] and TABLE == dict(a=2)\n"
     )
     mutants = tuple(Mutant("sums/least.py", *change) for change in CHANGES)
     result = run(Listed("sums", (str(tests),), mutants), jobs=2, root=tmp_path / "src")
@@ -141,7 +143,7 @@ def test_random_changes_are_drawn_once_a_line_and_compile(tmp_path: Path):
     package(tmp_path)
     (tmp_path / "src" / "sums" / "least.py").write_text(CONSTANT)
     drawn = random_mutants("sums", 10, 0, tmp_path / "src")
-    assert len(drawn) == 5
+    assert len(drawn) == 6
     for mutant in drawn:
         compile(mutant.source(tmp_path / "src"), mutant.file, "exec")
     assert drawn == random_mutants("sums", 10, 0, tmp_path / "src")
