@@ -24,7 +24,7 @@ from tests.mutants.running import LONGEST, arguments, name_of, silence
 
 Verdict = str | list[str] | None
 """The test that noticed, those that have to import the module anew, or None if no test noticed."""
-_PATIENCE = 20.0
+_PATIENCE = 6.0
 _TIMES = 20.0
 _BUDGET = 30.0
 """Seconds of computation after which a test does not end any more, how many times as long as it usually takes, and for
@@ -175,6 +175,8 @@ class _Judging:
         self._patches = patches
         self._lines = [changed_lines(*change) for change in loop.changes]
         self._noticed: dict[str, dict[str, int]] = {}
+        self._folder = tempfile.TemporaryDirectory()
+        self._begun = Path(self._folder.name, "none")
 
     def all(self) -> list[Verdict]:
         """Return the verdicts of all changes."""
@@ -186,7 +188,7 @@ class _Judging:
             return lambda: self._run(place)
 
         for place, said in copies([compute(place) for place in range(len(verdicts))], self._loop.jobs, LONGEST):
-            name = json.loads(said) if said else ENDLESS
+            name = json.loads(said) if said else self._last_begun(place)
             if name == _IMPORT:
                 again.append(place)
                 continue
@@ -201,7 +203,13 @@ class _Judging:
             verdicts[place] = [self._argument(self._items[each]) for each in self._tests(place, imported=True)]
         return verdicts
 
+    def _last_begun(self, place: int) -> str:
+        """Return the test that a copy of this process did not end."""
+        path = Path(self._folder.name, str(place))
+        return path.read_text() if path.exists() else ENDLESS
+
     def _run(self, place: int) -> str:
+        self._begun = Path(self._folder.name, str(place))
         patch, (path, _) = self._patches[place], self._loop.changes[place]
         module = sys.modules.get(name_of(path, self._loop.root))
         if patch is None or module is None or not self._loaded.apply(patch, module):
@@ -212,6 +220,7 @@ class _Judging:
         return f"{item.path}::{item.nodeid.partition('::')[2]}"
 
     def _limit(self, item: pytest.Item) -> None:
+        self._begun.write_text(item.nodeid)
         usual = self._covered[item.nodeid].seconds
         signal.setitimer(signal.ITIMER_PROF, _PATIENCE + _TIMES * usual)
 
