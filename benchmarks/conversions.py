@@ -147,7 +147,7 @@ class Original:
     def __init__(self, path: Path):
         import onnx_passes
         from onnx_passes.verify.run.execute import Executor
-        from onnx_passes.verify.samples.fitting import run_samples
+        from onnx_passes.verify.samples.coverage import run_samples
 
         model = onnx_passes.load(path)
         self.samples, _ = run_samples(Executor().prepare(model, engine="onnxruntime"), model, (), 0)

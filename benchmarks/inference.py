@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx_passes
-from onnx_passes.check.speed import timed_sample
+from onnx_passes.check.measuring import timed_sample
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.verify.run.timing import TimedModel, time_in_turns
 

@@ -31,7 +31,7 @@ from simplify_table import OURS, PEERS, markdown, nodes
 import onnx_passes
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.samples.fitting import run_samples
+from onnx_passes.verify.samples.coverage import run_samples
 
 HERE = Path(__file__).parent
 TIMEOUT = 600

@@ -17,7 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
-from onnx_passes.ops.expand import expand_nodes
+from onnx_passes.ops.describe import expand_nodes
 from onnx_passes.verify.run.execute import Executable, Executor
 
 SHAPE = (64, 64, 32, 32)

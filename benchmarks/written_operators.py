@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 import onnx_passes
-from onnx_passes.check.speed import timed_sample
+from onnx_passes.check.measuring import timed_sample
 from onnx_passes.verify.run.timing import TimedModel, time_in_turns
 
 ROWS, WIDTH, INNER, HEADS = 128, 384, 1536, 6

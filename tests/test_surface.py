@@ -9,7 +9,7 @@ import pytest
 
 from onnx_passes.core.errors import UnknownPassError
 from onnx_passes.core.registry import REGISTRY
-from onnx_passes.graph.linediff import unified_diff
+from onnx_passes.graph.diff import unified_diff
 
 FROZEN = Path(__file__).parent / "surface.txt"
 PASS_NAMES = Path(__file__).parent / "pass_names.txt"

@@ -17,7 +17,7 @@ from generators.markdown import code, escaped, fenced, prose, raw, table, toctre
 from generators.pictures import before_after, is_visible
 from onnx_passes import examples as shipped
 from onnx_passes.core.registry import REGISTRY, Entry
-from onnx_passes.graph.linediff import unified_diff
+from onnx_passes.graph.diff import unified_diff
 from onnx_passes.graph.text import to_text
 
 _SECTION = re.compile(r"^(Rewrites|Refuses|Exactness): *", re.MULTILINE)

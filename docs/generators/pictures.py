@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 import onnx_passes
 from generators.examples import Example
-from onnx_passes.drawing.compare import marks_between
+from onnx_passes.drawing.draw import marks_between
 
 _STYLE = re.compile("<style>.*?</style>", re.DOTALL)
 PAGE_STYLE = """<style>

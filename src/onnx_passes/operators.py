@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from onnx_passes.ops.definition import Definition as Definition
     from onnx_passes.ops.definition import Input as Input
     from onnx_passes.ops.definition import define as define
+    from onnx_passes.ops.quantizer import IntegerGrid as IntegerGrid
+    from onnx_passes.ops.quantizer import IntegerLevels as IntegerLevels
     from onnx_passes.ops.quantizer import Quantizer as Quantizer
+    from onnx_passes.ops.quantizer import Quantizing as Quantizing
     from onnx_passes.ops.quantizer import Working as Working
-    from onnx_passes.ops.quantizing import IntegerGrid as IntegerGrid
-    from onnx_passes.ops.quantizing import IntegerLevels as IntegerLevels
-    from onnx_passes.ops.quantizing import Quantizing as Quantizing
     from onnx_passes.passes.layout.images import ChannelsLastForm as ChannelsLastForm
     from onnx_passes.passes.streamline.form import Form as Form
 
@@ -43,7 +43,7 @@ _INTERFACES = {
     "hls4ml": "passes.export.hls4ml_support:HLS4ML",
     "integer_export": "passes.export.export_integer:INTEGER_EXPORTS",
     "integer_form": "passes.streamline.aggregate_scales:INTEGER_FORMS",
-    "quantizer": "ops.quantizing:QUANTIZERS",
+    "quantizer": "ops.quantizer:QUANTIZERS",
     "ranges": "analysis.ranges.site:RANGES",
     "shapes": "analysis.shapes.onnxruntime_shapes:SHAPES",
     "traits": "graph.traits:TRAITS",
@@ -57,11 +57,11 @@ _HOMES = {
     "Definition": "ops.definition",
     "Form": "passes.streamline.form",
     "Input": "ops.definition",
-    "IntegerGrid": "ops.quantizing",
-    "IntegerLevels": "ops.quantizing",
+    "IntegerGrid": "ops.quantizer",
+    "IntegerLevels": "ops.quantizer",
     "Interface": "graph.operators",
     "Quantizer": "ops.quantizer",
-    "Quantizing": "ops.quantizing",
+    "Quantizing": "ops.quantizer",
     "Range": "analysis.ranges.range",
     "Reason": "analysis.streamlined",
     "Traits": "graph.traits",

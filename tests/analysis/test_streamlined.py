@@ -7,7 +7,7 @@ import pytest
 
 import onnx_passes
 from onnx_passes.analysis.streamlined import Streamlined, streamlined
-from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.ops.quantizer import is_quantizer
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of
 from tests.passes.streamline.tools import DOMAIN, network, numbers, quant
 from tests.passes.tools import value

@@ -5,7 +5,7 @@ import json
 import onnx_ir as ir
 
 from onnx_passes import examples, load
-from onnx_passes.analysis.summary import summarize
+from onnx_passes.analysis.statistics import summarize
 
 MODEL = """
 <ir_version: 8, opset_import: ["": 17, "local": 1], producer_name: "maker", producer_version: "3">

@@ -19,7 +19,7 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import plan
 from onnx_passes.verify.failure import PostconditionError, VerificationError
-from onnx_passes.verify.metrics.measure import Originals
+from onnx_passes.verify.metrics.metrics import Originals
 from onnx_passes.verify.run.execute import Executor
 from tests.helpers.digits import executable_digits
 

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import apply
-from onnx_passes.check.speed import Speed, timed_sample, usual_sizes
+from onnx_passes.check.measuring import Speed, timed_sample, usual_sizes
 from onnx_passes.verify.run.execute import ExecutionError
 
 HEAD = '<ir_version: 9, opset_import: ["" : 17]>'

@@ -10,8 +10,7 @@ from rich.console import Console
 
 from onnx_passes import examples
 from onnx_passes.passes.analyse.inspection import inspect
-from onnx_passes.report.inspection import layer_lines, show_inspection
-from onnx_passes.report.sizes import SizeNames
+from onnx_passes.report.inspection import SizeNames, layer_lines, show_inspection
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 20]>

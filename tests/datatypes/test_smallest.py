@@ -20,7 +20,7 @@ from onnx_passes.datatypes import (
     smallest_for,
     smallest_for_values,
 )
-from onnx_passes.datatypes.ranges import Interval, range_of, smallest_for_both
+from onnx_passes.datatypes.types import Interval, range_of, smallest_for_both
 
 SMALL = ["BINARY", "BIPOLAR", "TERNARY", "INT1", "INT2", "INT3", "UINT2", "UINT3", "INT4"]
 

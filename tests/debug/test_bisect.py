@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import PassResult, RewriteRulePass, RewriteRuleSetPass, Rule, Transformation, passes
-from onnx_passes.check.blame.replay import Mark
+from onnx_passes.check.blame.diagnosis import Mark
 from onnx_passes.check.verification import Limits
 from onnx_passes.core.compose import Fixpoint
 from onnx_passes.core.errors import PassFailedError, UsageError

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.drawing.layers import Net, layered
-from onnx_passes.drawing.layout import Placed, lay_out
-from onnx_passes.drawing.ordering import order_layers
+from onnx_passes.drawing.layout import Placed, lay_out, order_layers
 from onnx_passes.drawing.scene import Box, Scene, Wire
 
 

@@ -13,8 +13,7 @@ import onnxruntime as ort
 import pytest
 
 from onnx_passes.fragment.assembly import OutsideError
-from onnx_passes.fragment.fragment import Fragment, FragmentError
-from onnx_passes.fragment.running import SideBySide
+from onnx_passes.fragment.fragment import Fragment, FragmentError, SideBySide
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.numbers.arithmetic import ExactArithmetic
 from onnx_passes.numbers.surds import exactly

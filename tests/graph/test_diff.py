@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.graph.diff import ModelDiff, diff, text_diff
+from onnx_passes.graph.diff import ModelDiff, diff, text_diff, unified_diff
 from onnx_passes.graph.equality import structurally_equal
 from onnx_passes.graph.hashing.content import Contents
-from onnx_passes.graph.linediff import unified_diff
 from tests.helpers.mutations import mutate
 from tests.helpers.random_models import random_model, shuffle_names_and_order
 

@@ -18,8 +18,7 @@ from onnx_passes import RewriteRulePass, Transformation, passes
 from onnx_passes.graph.map_types import holds_map
 from onnx_passes.passes.analyse.inspection import inspect
 from onnx_passes.verify.failure import PostconditionError
-from onnx_passes.verify.run.child import Child
-from onnx_passes.verify.run.maps import KEYS, with_maps_as_arrays
+from onnx_passes.verify.run.child import KEYS, Child, with_maps_as_arrays
 from onnx_passes.verify.run.resources import current_resources
 
 X = {"x": np.array([[1, 2], [-1, 0.5]], np.float32)}

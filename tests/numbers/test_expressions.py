@@ -9,10 +9,10 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.numbers import scalars, values
-from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.numbers.arithmetic import ExactArithmetic, UnknownOperatorError
 from onnx_passes.numbers.field import Field, compared
 from onnx_passes.numbers.real_functions import RealAlgebra
+from onnx_passes.numbers.rings import Symbol
 from onnx_passes.numbers.surds import exactly, nearest
 from onnx_passes.numbers.terms import VARIABLE, Terms
 

@@ -9,9 +9,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.numbers import scalars
-from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.numbers.arithmetic import RealsArithmetic
 from onnx_passes.numbers.reals import Reals
+from onnx_passes.numbers.rings import Symbol
 from onnx_passes.numbers.values import same
 from onnx_passes.verify.run.execute import Executor
 

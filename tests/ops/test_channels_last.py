@@ -19,7 +19,7 @@ from onnx_passes.ops.channels_last import (
     ChannelsLastConvTranspose,
     ChannelsLastMaxPool,
 )
-from onnx_passes.ops.expand import expand_nodes
+from onnx_passes.ops.describe import expand_nodes
 from onnx_passes.ops.max_pool_nhwc import MaxPoolNHWC
 from tests.ops.tools import assert_computes, one_node, results
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.expand import expand_nodes
+from onnx_passes.ops.describe import expand_nodes
 from onnx_passes.ops.im2col import Col2Im, Im2Col
 from tests.ops.tools import assert_computes, one_node, results
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.graph.load import load
-from onnx_passes.ops.expand import expand_nodes
+from onnx_passes.ops.describe import expand_nodes
 from onnx_passes.verify.run.execute import Executor
 from tests.helpers.outside import outside
 from tests.helpers.small_models import files

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.expand import expand_nodes
+from onnx_passes.ops.describe import expand_nodes
 from onnx_passes.ops.float_quant import FloatQuant
 from onnx_passes.ops.rounding import MODES
 from tests.ops.tools import assert_computes, assert_same, one_node, results

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.ops.expand import expand_nodes
+from onnx_passes.ops.describe import expand_nodes
 from onnx_passes.ops.layout_converter import DebugMarker, LayoutConverter
 from tests.ops.tools import assert_computes, one_node
 

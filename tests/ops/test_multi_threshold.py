@@ -242,7 +242,7 @@ def test_layout_tells_the_axes_where_the_shape_does_not():
 
 
 def operators(model: ir.Model) -> list[str]:
-    from onnx_passes.ops.expand import expander
+    from onnx_passes.ops.describe import expander
 
     built = expander()(model.graph[0], model.opset_imports)
     assert built is not None

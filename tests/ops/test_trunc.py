@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.ops.definition import definition_of
-from onnx_passes.ops.expand import expand_nodes
+from onnx_passes.ops.describe import expand_nodes
 from onnx_passes.ops.rounding import MODES
 from onnx_passes.ops.trunc import Trunc, TruncToBits
 from tests.ops.tools import assert_computes, assert_same, one_node, results

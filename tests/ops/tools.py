@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.ops.definition import Definition
-from onnx_passes.ops.expand import expand_nodes
+from onnx_passes.ops.describe import expand_nodes
 from onnx_passes.verify.run.execute import Executor
 
 

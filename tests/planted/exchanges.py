@@ -18,7 +18,7 @@ from onnx_passes import PassResult, Transformation, passes
 from onnx_passes.core.base import Context, Pass
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.promise import DEFAULT, Promise, promise_of
+from onnx_passes.verify.comparison.evidence import DEFAULT, Promise, promise_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from tests.planted.planting import text
 

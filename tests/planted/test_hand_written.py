@@ -113,7 +113,7 @@ PLANTED = [
     Planted(
         "export-qonnx",
         THRESHOLDS,
-        "onnx_passes.passes.qonnx.qonnx_thresholds.QonnxThresholds.build",
+        "onnx_passes.passes.qonnx.export_qonnx.QonnxThresholds.build",
         late_rows,
         "QONNX form of MultiThreshold",
         "y = MultiThreshold(b, t)",

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes import operators
 from onnx_passes.analysis.ranges.products import product
-from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.ranges.range import exact_up_to
 
 
 @operators.define

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.numbers.rings import Symbol
 from onnx_passes.numbers.terms import VARIABLE, Terms
 from onnx_passes.proofs.decide import decide
 from onnx_passes.proofs.excuses import excuses, needed

@@ -6,15 +6,15 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers.algebra import UnsupportedError
+from onnx_passes.numbers.rings import UnsupportedError
 from onnx_passes.numbers.terms import Terms
 from onnx_passes.proofs.equal import prove_equal
-from onnx_passes.proofs.inputs import paired_inputs, variables
 from onnx_passes.proofs.model_certificate import certify, differences
 from onnx_passes.proofs.proof import Proof
 from onnx_passes.proofs.real_numbers import same_in_fields
 from onnx_passes.proofs.rule_certificate import RuleCertificate
 from onnx_passes.proofs.runs import WholeRuns
+from onnx_passes.proofs.samples import paired_inputs, variables
 from tests.proofs.models import model, pair
 
 TWO = "float[3] x, float[3] u => float[3] y"

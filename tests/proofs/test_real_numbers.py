@@ -7,12 +7,11 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from onnx_passes.numbers.algebra import UnsupportedError
+from onnx_passes.numbers.rings import UnsupportedError
 from onnx_passes.numbers.terms import Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
-from onnx_passes.proofs.inputs import paired_inputs, variables
 from onnx_passes.proofs.real_numbers import rounding, same_in_fields
-from onnx_passes.proofs.samples import Domain
+from onnx_passes.proofs.samples import Domain, paired_inputs, variables
 from tests.proofs.models import model, pair
 
 TWO = "float[2] x => float[2] y, float[2] z"

@@ -9,8 +9,7 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from onnx_passes.numbers.algebra import Symbol
-from onnx_passes.numbers.rings import POLYNOMIAL
+from onnx_passes.numbers.rings import POLYNOMIAL, Symbol
 from onnx_passes.numbers.terms import VARIABLE, Terms
 from onnx_passes.proofs import smt
 from onnx_passes.proofs.samples import Domain

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.numbers import scalars
-from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.numbers.rings import Symbol
 from onnx_passes.numbers.terms import Terms
 from onnx_passes.numbers.values import same
 from onnx_passes.proofs import smt

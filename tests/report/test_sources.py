@@ -4,7 +4,7 @@ from pathlib import Path
 
 from onnx_passes.core.records import ModelSize, RuleRecord, RunRecord, StepRecord
 from onnx_passes.passes.eliminate import piece_laws
-from onnx_passes.report.sources import Sources, short_source
+from onnx_passes.report.data import Sources, short_source
 
 
 def sources(*rules: tuple[str, str, str]) -> Sources:

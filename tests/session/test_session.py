@@ -17,7 +17,7 @@ from onnx_passes.core.errors import OptionError, PassFailedError, UsageError
 from onnx_passes.core.evidence import Finding, reaches
 from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.testing import assert_same_graph
-from onnx_passes.verify.comparison.promise import Limits
+from onnx_passes.verify.comparison.evidence import Limits
 from onnx_passes.verify.failure import PostconditionError
 
 MODEL = """

@@ -13,7 +13,7 @@ from onnx_passes.core.walk import holds_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.ops.quantizer import is_quantizer
 
 _FURTHEST = 16
 """So many nodes before a value are asked where its channels are."""

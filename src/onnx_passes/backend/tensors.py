@@ -6,17 +6,16 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.ranges.range import exact_up_to
 from onnx_passes.analysis.sums import Bounds
 from onnx_passes.backend.containers import NUMPY, container_of
 from onnx_passes.backend.network import Tensor
 from onnx_passes.datatypes import DataType, IntegerType
-from onnx_passes.datatypes.floats import BFLOAT16, FLOAT16, FLOAT64
-from onnx_passes.datatypes.ranges import integer_ends, smallest_for_values
+from onnx_passes.datatypes.types import BFLOAT16, FLOAT16, FLOAT64, integer_ends, smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.wording import dim_text
 from onnx_passes.passes.datatypes.facts import Fact, fact_of_element, fact_of_input
-from onnx_passes.passes.datatypes.inference import Inference, operands
+from onnx_passes.passes.datatypes.inference import DatatypeInference, operands
 
 _FLOATS = {ir.DataType.FLOAT16: FLOAT16, ir.DataType.BFLOAT16: BFLOAT16, ir.DataType.DOUBLE: FLOAT64}
 
@@ -26,7 +25,7 @@ class Tensors:
 
     def __init__(self, model: ir.Model) -> None:
         self.ranges = ranges_of(model)
-        inference = Inference(self.ranges)
+        inference = DatatypeInference(self.ranges)
         inference.run(model.graph)
         self._facts = inference.results
         self._inexact = set(inference.inexact)

@@ -1,29 +1,33 @@
-"""The baseline of a run: samples, and the results of the original model on them."""
+"""The baseline of a run: samples as its passes will restrict the inputs, and the original results on them."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, TypeGuard
 
+import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.check.narrowing import Narrowing
+from onnx_passes.core.base import Context
 from onnx_passes.core.claims import Claim
-from onnx_passes.core.errors import ModelError, UsageError
+from onnx_passes.core.errors import ModelError, OnnxPassesError, UsageError
+from onnx_passes.core.plan import Plan
+from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.external import MappedTensor
 from onnx_passes.graph.randomness import draws_in
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.declarations import ChangesInterface, Declared, ShowsInside
-from onnx_passes.verify.comparison.promise import NONE, Limits, Promise, Rounding
+from onnx_passes.verify.comparison.declarations import ChangesInterface, Declared, RestrictsInputs, ShowsInside
+from onnx_passes.verify.comparison.evidence import NONE, Limits, Promise, Rounding
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.local.specials import SpecialKind, Specials
 from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.run.execute import LARGE, Engine, ExecutionError, Executor, Key, Sample
-from onnx_passes.verify.run.weights import checksum
-from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
+from onnx_passes.verify.run.sessions import checksum
+from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import Draft, Redraw, Sampling, draft, draw_special
 from onnx_passes.verify.samples.reference import read_inputs, read_outputs
 from onnx_passes.verify.ties.explain import Ties
@@ -367,3 +371,36 @@ def _require_expected(baseline: Baseline, limits: Limits) -> None:
     baseline.require_expected(
         limits, "before any pass ran", "check that inputs and expected outputs belong to this model"
     )
+
+
+class Narrowing:
+    """Inputs of a model as restricted by all passes of a plan.
+
+    Data are read and drawn for ``model``, which has the restricted interface, and given to the model as it came in its
+    own form. What cannot be applied to the model as it came is left to the pass itself.
+    """
+
+    def __init__(self, model: ir.Model, plan: Plan | None = None) -> None:
+        self.model = model
+        self._restrictions: list[RestrictsInputs] = []
+        found = [] if plan is None else [step.pass_ for _, step in plan.walk()]
+        wanted = [copy.copy(one) for one in found if isinstance(one, RestrictsInputs)]
+        if wanted:
+            self.model = copy_model(model)
+            for restriction in wanted:
+                self._apply(restriction)
+
+    def _apply(self, restriction: RestrictsInputs) -> None:
+        try:
+            restriction.run(self.model, Context())
+        except OnnxPassesError:
+            return
+        self._restrictions.append(restriction)
+
+    def drawn(self, sample: Mapping[str, np.ndarray]) -> Sample:
+        """Return data drawn for the restricted model in the form that the original model accepts."""
+        return reduce(lambda data, one: one.inputs_before(data), reversed(self._restrictions), dict(sample))
+
+    def read(self, sample: Mapping[str, np.ndarray]) -> Sample:
+        """Return data that were given, without what rounding made of them. Raises UsageError if they do not fit."""
+        return self.drawn(reduce(lambda data, one: one.inputs_after(data), self._restrictions, dict(sample)))

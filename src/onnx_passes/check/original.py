@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from onnx_passes.check.baseline import Baseline, Start, establish
-from onnx_passes.check.narrowing import Narrowing
+from onnx_passes.check.baseline import Baseline, Narrowing, Start, establish
 from onnx_passes.check.settings import Settings
 from onnx_passes.core.errors import ModelError, OnnxPassesError
 from onnx_passes.core.plan import Plan

@@ -15,13 +15,13 @@ from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.proofs.proof import Assumption, Proof, Unproved
 from onnx_passes.verify.comparison.declarations import ChangesInterface
-from onnx_passes.verify.comparison.promise import claim_of
+from onnx_passes.verify.comparison.evidence import claim_of
 from onnx_passes.verify.proving.accounts import METHOD, Accounts
 from onnx_passes.verify.proving.constants import StoredConstants
 from onnx_passes.verify.proving.facts import Budget, Declared, Facts, attached_outside
 from onnx_passes.verify.proving.here import prove_here
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.run.weights import checksum
+from onnx_passes.verify.run.sessions import checksum
 
 _POINTS = 2**22
 """Compared in a quarter of a second: the steps of three quantizers of 16 bits, or of some hundred of 8 bits."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import onnx_ir as ir
 
 from onnx_passes.core.evidence import Finding
-from onnx_passes.verify.comparison.promise import DEFAULT, Limits
+from onnx_passes.verify.comparison.evidence import DEFAULT, Limits
 from onnx_passes.verify.run.activations import LIMIT
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.samples.generate import Sampling

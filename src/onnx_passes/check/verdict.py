@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from onnx_passes.check.baseline import REST, Baseline, ClaimViolation
-from onnx_passes.check.blame.culprit import first_divergence
+from onnx_passes.check.blame.diagnosis import Replay, first_divergence
 from onnx_passes.check.blame.excuse import Excuse, Excuses, Taken
-from onnx_passes.check.blame.replay import Replay
 from onnx_passes.check.original import PAIR, BeyondMemoryError, Original
 from onnx_passes.check.settings import Settings
 from onnx_passes.core.claims import Claim
@@ -44,8 +43,7 @@ from onnx_passes.graph.wording import count
 from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.declarations import ChangesInterface
-from onnx_passes.verify.comparison.evidence import evidence_of
-from onnx_passes.verify.comparison.promise import Promise
+from onnx_passes.verify.comparison.evidence import Promise, evidence_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor, MemoryLimitError, Sample
 
 if TYPE_CHECKING:

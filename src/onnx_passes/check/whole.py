@@ -10,9 +10,8 @@ from typing import NoReturn
 import onnx_ir as ir
 
 from onnx_passes.check.baseline import REST, Baseline, ClaimViolation
-from onnx_passes.check.blame.diagnosis import Diagnosis, Taken
+from onnx_passes.check.blame.diagnosis import Diagnosis, Replay, Taken
 from onnx_passes.check.blame.excuse import Excuses
-from onnx_passes.check.blame.replay import Replay
 from onnx_passes.check.original import BeyondMemoryError, Original
 from onnx_passes.check.settings import Settings
 from onnx_passes.check.verdict import judge
@@ -23,8 +22,7 @@ from onnx_passes.core.plan import Plan, Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.core.walk import holds_graphs
 from onnx_passes.verify.comparison.declarations import ChangesInterface, ShowsInside, wrong_annotation
-from onnx_passes.verify.comparison.evidence import says_nothing
-from onnx_passes.verify.comparison.promise import EXPLICIT, Promise, PromiseFor, promise_of
+from onnx_passes.verify.comparison.evidence import EXPLICIT, Promise, PromiseFor, promise_of, says_nothing
 from onnx_passes.verify.failure import VerificationError
 from onnx_passes.verify.local.specials import SpecialWindows
 from onnx_passes.verify.local.windows import WindowCheck, Windows, evidence_of_checks

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from onnx_passes.check.contracts import Requirements
-    from onnx_passes.check.measuring import Measuring
-    from onnx_passes.check.speed import Speed
+    from onnx_passes.check.measuring import Measuring, Speed
     from onnx_passes.check.verification import Limits, Mode, Verification
     from onnx_passes.cli.choices import Choices
     from onnx_passes.core.config import Config
@@ -136,7 +135,7 @@ def measuring_of(
 
 def speed_of(config: Config, asked: Choices) -> Speed:
     """Return the instrument that times the model, on the first of the given inputs."""
-    from onnx_passes.check.speed import Speed
+    from onnx_passes.check.measuring import Speed
 
     return Speed(inputs=asked.inputs or config.reference.inp, executor=executor_of(config))
 
@@ -238,7 +237,7 @@ def _size(text: str, option: str) -> int:
 
 def configured_limits(config: Config) -> Limits:
     """Return the tolerance that a configuration gives, or the default one."""
-    from onnx_passes.verify.comparison.promise import Limits
+    from onnx_passes.verify.comparison.evidence import Limits
 
     given = config.verify.tolerance if config.verify is not None else None
     return Limits.asked(given.atol if given is not None else None, given.rtol if given is not None else None)

@@ -9,18 +9,18 @@ from typing import Any
 import onnx_ir as ir
 
 import onnx_passes.passes  # noqa: F401  # pyright: ignore[reportUnusedImport] - teaches the registry foreign rules
+from onnx_passes.check.blame.diagnosis import Mark, Replay, first_bad
 from onnx_passes.check.blame.excuse import Taken
-from onnx_passes.check.blame.replay import Mark, Replay, first_bad
 from onnx_passes.core.compose import PassLike
 from onnx_passes.core.errors import OnnxPassesError, PassFailedError, UsageError
 from onnx_passes.core.instruments import Instrument, Limit, StopAfter
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step, plan
+from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.debug.judges import ByFunction, ByMetrics, ByResults, Judge
-from onnx_passes.debug.points import Leaf, Trace
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
-from onnx_passes.history.items import items_text
+from onnx_passes.history.items import Applied, Item, added_items, items_text, matched_items
 from onnx_passes.verify.comparison.declarations import RestrictsInputs
 from onnx_passes.verify.failure import fact_lines
 
@@ -139,7 +139,7 @@ class _Search:
             raise _not_repeatable(leaves[-1].number, leaves[-1].step.text, stop.text or "nothing")
         return self.ask(stop.model, leaves)
 
-    def ask(self, model: ir.Model, leaves: Sequence[Leaf], *, is_partial: bool = False) -> Mark:
+    def ask(self, model: ir.Model, leaves: Sequence[SingleStep], *, is_partial: bool = False) -> Mark:
         """Judge a model, and store it as the nearest good or bad one."""
         mark = self.judge.judge(model, _changing(leaves), is_partial=is_partial)
         if mark.bad:
@@ -159,7 +159,7 @@ class _Search:
         facts.setdefault("difference", self.bad.reason)
         return Bisection(self.runs, self.trace.steps, **facts)
 
-    def within(self, culprit: Leaf, leaves: Sequence[Leaf]) -> dict[str, Any]:
+    def within(self, culprit: SingleStep, leaves: Sequence[SingleStep]) -> dict[str, Any]:
         """Find the first bad application of the culprit, and whether it is bad by itself or by accumulated drift."""
         before, taken = self.good.model, _changing(leaves)
         if culprit.failed:
@@ -192,7 +192,7 @@ class _Search:
             "suspects": _suspects("application", numbers),
         }
 
-    def replay(self, leaf: Leaf, before: ir.Model, count: int) -> ir.Model:
+    def replay(self, leaf: SingleStep, before: ir.Model, count: int) -> ir.Model:
         """Run one step, up to a number of its applications."""
         again = Trace()
         alone = Plan((Step(leaf.step.pass_, leaf.step.why),), leaf.step.text)
@@ -211,7 +211,7 @@ class _Search:
             return
 
 
-def _changing(leaves: Sequence[Leaf]) -> list[Taken]:
+def _changing(leaves: Sequence[SingleStep]) -> list[Taken]:
     return [(leaf.record, leaf.step) for leaf in leaves if leaf.modified or leaf.failed]
 
 
@@ -239,3 +239,93 @@ def _suspects(what: str, numbers: Sequence[int]) -> str:
         return ""
     several = f"{what}s {', '.join(map(str, numbers))}" if len(numbers) > 1 else f"{what} {numbers[0]}"
     return f"{several}, which could not be judged"
+
+
+@dataclass(frozen=True)
+class SingleStep:
+    """Step that is not a sequence; ``first`` is the number of applications before it in the run."""
+
+    record: StepRecord
+    step: Step
+    first: int
+    applications: int
+    failed: bool = False
+
+    @property
+    def number(self) -> int:
+        """Return the number of the step."""
+        return self.record.number
+
+    @property
+    def modified(self) -> bool:
+        """Return whether the step changed the model."""
+        return self.record.modified
+
+
+@dataclass(frozen=True)
+class StepFailure:
+    """The step that ended a run, and its error."""
+
+    number: int
+    error: BaseException
+
+
+class Trace(Instrument):
+    """Record of all steps and applications, and the model at the end, also of a failed run."""
+
+    model: ir.Model
+
+    def __init__(self) -> None:
+        self.leaves: list[SingleStep] = []
+        self.applications: list[Applied] = []
+        self.failure: StepFailure | None = None
+        self._first = 0
+        self._matched: tuple[Item, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """Return the number of the last step."""
+        return max((leaf.number for leaf in self.leaves), default=0)
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Store the model, which passes change in place."""
+        self.model = model
+
+    def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Store the number of applications before a step."""
+        self._first = len(self.applications)
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Record a step that is not a sequence."""
+        self.model = model
+        if not record.has_children:
+            self._note(record, step, failed=False)
+
+    def pass_failed(self, record: StepRecord, step: Step, model: ir.Model, error: BaseException) -> None:
+        """Record the innermost step that failed: the sequences around it fail with it."""
+        if self.failure is None:
+            self.model = model
+            self.failure = StepFailure(record.number, error)
+            self._note(record, step, failed=True)
+
+    def _note(self, record: StepRecord, step: Step, *, failed: bool) -> None:
+        first = len(self.applications) if record.has_children else self._first
+        applications = len(self.applications) - first
+        self.leaves.append(SingleStep(record, step, first, applications, failed))
+
+    def before_rewrite(self, application: Application) -> None:
+        """Describe a rewrite before it is applied."""
+        self._matched = matched_items(application)
+
+    def after_rewrite(self, application: Application) -> None:
+        """Describe a rewrite that was applied."""
+        self.applications.append(
+            Applied(
+                application.number,
+                application.step.number,
+                application.rule,
+                application.source,
+                self._matched,
+                added_items(application),
+            )
+        )

@@ -13,21 +13,28 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.check.blame.diagnosis import GOOD, Mark, Replay
 from onnx_passes.check.blame.excuse import Taken
-from onnx_passes.check.blame.replay import GOOD, Mark, Replay
 from onnx_passes.check.original import Original
 from onnx_passes.check.settings import Settings
 from onnx_passes.check.verdict import check, check_against
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import ModelError, OnnxPassesError, UsageError
 from onnx_passes.verify.comparison.declarations import ChangesInterface, InterfaceHistory
-from onnx_passes.verify.comparison.promise import DEFAULT, Limits, Promise, promise_of
+from onnx_passes.verify.comparison.evidence import DEFAULT, Limits, Promise, promise_of
 from onnx_passes.verify.failure import VerificationError
-from onnx_passes.verify.metrics.measure import Originals, measure, run_now
-from onnx_passes.verify.metrics.metrics import MetricRange, accepted, find_metric, range_text
+from onnx_passes.verify.metrics.metrics import (
+    MetricRange,
+    Originals,
+    accepted,
+    find_metric,
+    measure,
+    range_text,
+    run_now,
+)
 from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor
+from onnx_passes.verify.samples.coverage import run_samples
 from onnx_passes.verify.samples.dataset import Dataset
-from onnx_passes.verify.samples.fitting import run_samples
 from onnx_passes.verify.samples.sources import listed
 
 _SKIP = 125

@@ -1,8 +1,8 @@
-"""Draw a model, a graph, a function or some nodes."""
+"""Draw a model, a graph, a function, some nodes, or the differences between two graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -11,12 +11,14 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.drawing.blocks import summarised
-from onnx_passes.drawing.build import Block, Marks, is_drawn, scene_of
-from onnx_passes.drawing.compare import marks_between, marks_by_hand, only_near, surroundings
+from onnx_passes.drawing.build import Block, Ghosts, Marks, is_drawn, read_values, scene_of
 from onnx_passes.drawing.drawing import Drawing
-from onnx_passes.drawing.neighbourhood import holders, neighbourhood
 from onnx_passes.drawing.scene import ROLES, Role
+from onnx_passes.graph.alignment import Alignment
+from onnx_passes.graph.annotations import values
+from onnx_passes.graph.changes import changed_nodes
 from onnx_passes.graph.find_node import find_node
+from onnx_passes.graph.hashing.content import Contents, subgraphs
 from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.wording import count
 
@@ -159,3 +161,123 @@ def _within(marks: Marks, limit: int | None) -> Marks:
         return marks
     nodes = {graph: removed[:limit] for graph, removed in marks.ghosts.nodes.items()}
     return replace(marks, ghosts=replace(marks.ghosts, nodes=nodes))
+
+
+def marks_between(before: ir.Graph, after: ir.Graph) -> Marks:
+    """Align two graphs, and mark nodes as added, changed or, in the first, removed."""
+    contents = Contents()
+    alignment = Alignment(before, after, contents)
+    roles: dict[ir.Node, Role] = dict.fromkeys(alignment.added_nodes, "added")
+    for each in changed_nodes(alignment, contents):
+        # A node whose operands only have another producer is not changed itself: its wires show that.
+        if any(change.aspect != "input" for change in each.changes):
+            roles[each.after] = "changed"
+    homes = _homes(before, after, alignment)
+    ghosts: dict[ir.Graph, list[ir.Node]] = {}
+    for node in alignment.removed_nodes:
+        if isinstance(node.graph, ir.Graph) and node.graph in homes:
+            ghosts.setdefault(homes[node.graph], []).append(node)
+
+    def value_now(value: ir.Value) -> ir.Value:
+        producer, index = value.producer(), value.index()
+        partner = None if producer is None else alignment.nodes.get(producer)
+        if partner is not None and index is not None and index < len(partner.outputs):
+            return partner.outputs[index]
+        return alignment.values.get(value, value)
+
+    return Marks(roles, Ghosts(ghosts, value_now, alignment.nodes.get))
+
+
+def _homes(before: ir.Graph, after: ir.Graph, alignment: Alignment) -> dict[ir.Graph, ir.Graph]:
+    homes = {before: after}
+    for node, partner in alignment.nodes.items():
+        for (_, _, old), (_, _, new) in zip(subgraphs(node), subgraphs(partner), strict=False):
+            homes[old] = new
+    return homes
+
+
+def marks_by_hand(graph: ir.Graph, chosen: Mapping[Role, Sequence[ir.Node]]) -> Marks:
+    """Mark nodes on request; the old neighbours of removed nodes are found by name."""
+    inside = dict.fromkeys(all_nodes(graph))
+    roles: dict[ir.Node, Role] = {node: role for role, nodes in chosen.items() for node in nodes if node in inside}
+    gone = [node for node in chosen.get("removed", ()) if node not in inside]
+    if not gone:
+        return Marks(roles)
+    known = {value.name: value for value in values(graph)}
+    own = set(known.values()) | {value for node in gone for value in node.outputs}
+    named = {node.name: node for node in inside if node.name}
+    return Marks(
+        roles,
+        Ghosts(
+            {graph: gone},
+            lambda value: value if value in own else known.get(value.name, value),
+            lambda node: node if node in inside else named.get(node.name or ""),
+        ),
+    )
+
+
+def surroundings(graph: ir.Graph, marks: Marks) -> Iterator[ir.Node]:
+    """Yield the neighbours of removed nodes."""
+    for node in marks.ghosts.nodes.get(graph, ()):
+        yield from _beside(node, marks.ghosts)
+
+
+def only_near(graph: ir.Graph, marks: Marks, shown: Iterable[ir.Node], hops: int) -> Marks:
+    """Leave out removed nodes that were far from the drawn ones."""
+    near, left = set(shown), list(marks.ghosts.nodes.get(graph, ()))
+    kept: list[ir.Node] = []
+    for _ in range(hops):
+        found = [node for node in left if any(other in near for other in _beside(node, marks.ghosts))]
+        near.update(found)
+        kept += found
+        left = [node for node in left if node not in near]
+    return replace(marks, ghosts=replace(marks.ghosts, nodes={**marks.ghosts.nodes, graph: kept}))
+
+
+def _beside(node: ir.Node, ghosts: Ghosts) -> Iterator[ir.Node]:
+    """Yield the current counterparts of the producers and consumers of a removed node."""
+    for value in read_values(node):
+        now = ghosts.value(value)
+        producer = None if now is None else now.producer()
+        if producer is not None:
+            yield producer
+    for value in node.outputs:
+        for reader, _ in value.uses():
+            yield ghosts.node(reader) or reader
+
+
+def neighbourhood(graph: ir.Graph, centres: Iterable[ir.Node], hops: int, limit: int | None) -> list[ir.Node]:
+    """Return the nodes at most ``hops`` steps away, in graph order, and no more than the limit.
+
+    A centre inside a subgraph counts as the node that holds it. Nearer nodes take precedence within the limit.
+    """
+    homes = holders(graph)
+    found = dict.fromkeys(homes[node] for node in centres if node in homes)
+    edge = list(found)
+    for _ in range(hops):
+        near = dict.fromkeys(other for node in edge for other in _around(node, homes))
+        edge = [node for node in near if node not in found]
+        found.update(dict.fromkeys(edge))
+        if limit is not None and len(found) >= limit:
+            break
+    kept = set(list(found)[:limit])
+    return [node for node in graph if node in kept]
+
+
+def holders(graph: ir.Graph) -> dict[ir.Node, ir.Node]:
+    """Return for every node, also of subgraphs, the node of the graph that is it or holds it."""
+    homes: dict[ir.Node, ir.Node] = {}
+    for node in graph:
+        homes[node] = node
+        if holds_graphs(node):
+            homes.update((inner, node) for nested in nested_graphs(node) for inner in all_nodes(nested))
+    return homes
+
+
+def _around(node: ir.Node, homes: Mapping[ir.Node, ir.Node]) -> Iterator[ir.Node]:
+    for value in read_values(node):
+        producer = value.producer()
+        if producer is not None and producer in homes and is_drawn(producer):
+            yield homes[producer]
+    for value in node.outputs:
+        yield from (homes[reader] for reader, _ in value.uses() if reader in homes)

@@ -1,8 +1,9 @@
-"""A drawing of a graph, and its file formats."""
+"""A drawing of a graph, and its file formats: SVG, PNG and the language of Graphviz."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import importlib
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.drawing.layout import Placed, lay_out
-from onnx_passes.drawing.scene import Scene
+from onnx_passes.drawing.palette import fill_colour, line_colour
+from onnx_passes.drawing.scene import Box, Scene
 from onnx_passes.drawing.svg import Theme, svg_text
 from onnx_passes.graph.atomic import is_special, replacing
 
@@ -52,14 +54,14 @@ class Drawing:
     @property
     def dot(self) -> str:
         """Return the graph in the language of Graphviz."""
-        from onnx_passes.drawing.dot import dot_text
+        from onnx_passes.drawing.drawing import dot_text
 
         return dot_text(self.scene)
 
     @property
     def mermaid(self) -> str:
         """Return the graph in the language of Mermaid, as Markdown pages take it."""
-        from onnx_passes.drawing.mermaid import mermaid_text
+        from onnx_passes.drawing.graphml import mermaid_text
 
         return mermaid_text(self.scene)
 
@@ -88,7 +90,7 @@ class Drawing:
 
     def _formats(self, theme: Theme, scale: float) -> dict[str, Callable[[], bytes]]:
         def png() -> bytes:
-            from onnx_passes.drawing.png import png_bytes
+            from onnx_passes.drawing.drawing import png_bytes
 
             return png_bytes(self.to_svg(theme="dark" if theme == "dark" else "light"), scale, self.size)
 
@@ -142,3 +144,61 @@ def write_bytes(path: Path, data: bytes) -> None:
         raise UsageError(
             f"cannot be written: {error.strerror or error}", where=str(path), hint="choose another place"
         ) from error
+
+
+def dot_text(scene: Scene) -> str:
+    """Return a digraph, in which nested graphs are clusters."""
+    lines = [
+        "digraph {",
+        f"  graph [label={_quoted(scene.title)}, labelloc=t, fontname=Helvetica];",
+        "  node [shape=box, style=filled, fontname=Helvetica, fontsize=11];",
+        "  edge [fontname=Helvetica, fontsize=9, fontcolor=gray30];",
+        *_scene(scene, "  "),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _scene(scene: Scene, indent: str) -> Iterator[str]:
+    for box in scene.boxes:
+        yield f"{indent}{_quoted(box.key)} [{_box(box)}];"
+        for number, inner in enumerate(box.inner):
+            yield f"{indent}subgraph {_quoted(f'cluster {box.key} {number}')} {{"
+            yield f"{indent}  label={_quoted(' '.join(filter(None, (box.title, inner.title))))};"
+            yield from _scene(inner, indent + "  ")
+            yield f"{indent}}}"
+    for wire in scene.wires:
+        options = [f"label={_quoted(wire.label)}"] if wire.label else []
+        options += [f'color="{line_colour(wire.role)}"', "style=dashed"] if wire.role else []
+        attributes = f" [{', '.join(options)}]" if options else ""
+        yield f"{indent}{_quoted(wire.source)} -> {_quoted(wire.target)}{attributes};"
+
+
+def _box(box: Box) -> str:
+    options = [f"label={_quoted(chr(10).join(box.lines))}"]
+    options.append(f'color="{line_colour(box.role)}", fillcolor="{fill_colour(box.role)}"')
+    if not box.is_card:
+        options.append("shape=ellipse")
+    return ", ".join(options)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+_LARGEST = 16_000
+"""Maximum number of pixels per side that viewers support."""
+
+
+def png_bytes(svg: str, scale: float, size: tuple[int, int]) -> bytes:
+    """Render SVG, with fewer pixels if it would exceed the limits of viewers."""
+    try:
+        renderer: Any = importlib.import_module("resvg_py")
+    except ImportError:
+        raise UsageError(
+            "PNG needs the package resvg-py",
+            hint="pip install 'onnx-passes[draw]', or save as .svg",
+        ) from None
+    factor = min(scale, _LARGEST / max(*size, 1))
+    return bytes(renderer.svg_to_bytes(svg_string=svg, zoom=factor))

@@ -1,14 +1,14 @@
-"""Lay out the boxes and wires of a scene, starting with the insides of boxes."""
+"""Lay out the boxes and wires of a scene in layers with few crossings, starting with the insides of boxes."""
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onnx_passes.core.text import told_apart
-from onnx_passes.drawing.columns import Extent, columns
+from onnx_passes.drawing.columns import Margins, columns
 from onnx_passes.drawing.layers import Layered, Net, layered
-from onnx_passes.drawing.ordering import order_layers
 from onnx_passes.drawing.scene import Box, Scene, Wire
 
 SMALL, NORMAL = 10.5, 12.0
@@ -19,7 +19,7 @@ NAME = 30
 """Length to which names are shortened."""
 _CAPTION = 18.0
 _GAP, _LAYER_GAP, _MARGIN = 22.0, 36.0, 16.0
-_BEND = Extent(4.0, 4.0)
+_BEND = Margins(4.0, 4.0)
 _NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[] "), frozenset("mwMW@%×…")
 
 Point = tuple[float, float]
@@ -142,9 +142,9 @@ def _labels_below(groups: dict[tuple[int, str], list[Wire]]) -> dict[int, str]:
     return {source: labels[0] for source, labels in nets.items() if len(labels) == 1}
 
 
-def _extent(size: _Size, label: str) -> Extent:
+def _extent(size: _Size, label: str) -> Margins:
     half = size.width / 2
-    return Extent(half, max(half, text_width(label, SMALL) + 8 if label else 0.0))
+    return Margins(half, max(half, text_width(label, SMALL) + 8 if label else 0.0))
 
 
 def _rows(graph: Layered, sizes: Sequence[_Size], middles: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -167,3 +167,72 @@ def _label(wire: Wire, points: Sequence[tuple[Point, Point]], *, below: bool) ->
     if below:
         return x + 6, y + 14, wire.label
     return after + 6, under - 12, wire.label
+
+
+_SWEEPS = 12
+_ENOUGH = 40_000
+"""Total number of items sorted in all sweeps: large graphs have fewer sweeps."""
+
+
+def order_layers(graph: Layered) -> None:
+    """Sort layers by the positions of their neighbours, downwards and upwards in turn, and keep the best order."""
+    _depth_first(graph)
+    best, fewest = [list(layer) for layer in graph.layers], _crossings(graph)
+    sweeps = min(_SWEEPS, max(2, _ENOUGH // (len(graph.down) + 1)))
+    since = 0
+    for sweep in range(sweeps):
+        if not fewest or since == 4:
+            break
+        _sweep(graph, downwards=sweep % 2 == 0)
+        crossings = _crossings(graph)
+        since += 1
+        if crossings < fewest:
+            best, fewest, since = [list(layer) for layer in graph.layers], crossings, 0
+    graph.layers[:] = best
+
+
+def _depth_first(graph: Layered) -> None:
+    """Start with the order of a depth-first walk along the wires, which keeps related items together."""
+    seen: dict[int, int] = {}
+    for start in (item for layer in graph.layers for item in layer):
+        stack = [start]
+        while stack:
+            item = stack.pop()
+            if item not in seen:
+                seen[item] = len(seen)
+                stack.extend(other for other in reversed(graph.down[item]) if other not in seen)
+    for layer in graph.layers:
+        layer.sort(key=lambda item: seen[item])
+
+
+def _sweep(graph: Layered, *, downwards: bool) -> None:
+    position = [0.0] * len(graph.down)
+    neighbours = graph.up if downwards else graph.down
+    layers = graph.layers if downwards else graph.layers[::-1]
+    for layer in layers:
+        wanted: dict[int, float] = {}
+        for place, item in enumerate(layer):
+            near = sorted(position[other] for other in neighbours[item])
+            wanted[item] = _median(near) if near else place / len(layer)
+        if layer is not layers[0]:
+            layer.sort(key=lambda item: wanted[item])
+        for place, item in enumerate(layer):
+            position[item] = (place + 0.5) / len(layer)
+
+
+def _median(places: list[float]) -> float:
+    middle = len(places) // 2
+    return places[middle] if len(places) % 2 else (places[middle - 1] + places[middle]) / 2
+
+
+def _crossings(graph: Layered) -> int:
+    total = 0
+    for upper, lower in zip(graph.layers, graph.layers[1:], strict=False):
+        place = {item: number for number, item in enumerate(lower)}
+        ends: list[int] = []
+        for item in upper:
+            targets = sorted(place[other] for other in graph.down[item])
+            total += sum(len(ends) - bisect_right(ends, target) for target in targets)
+            for target in targets:
+                insort(ends, target)
+    return total

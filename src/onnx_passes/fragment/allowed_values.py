@@ -16,7 +16,7 @@ from onnx_passes.datatypes.base import EXACT_IN_DOUBLE
 from onnx_passes.graph import annotations
 from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.graph.tensor_types import declared_bounds, integer_limits
-from onnx_passes.ops.quantizing import quantizer_of
+from onnx_passes.ops.quantizer import quantizer_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

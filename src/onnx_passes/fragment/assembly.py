@@ -1,10 +1,13 @@
-"""Models assembled from copies of nodes, which stay as they are when the nodes that were copied change."""
+"""Models assembled from copies of nodes, which do not change with the originals, and their parts for each channel."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_graphs, all_nodes, holds_graphs, nested_graphs
@@ -206,3 +209,42 @@ class Assembly:
         self._names += 1
         # Names with a slash in front are not those of models.
         return f"/v{self._names}" if self._keeps_names else f"v{self._names}"
+
+
+class ByChannel(ABC):
+    """Functions of single elements, one for each channel; channels are numbered in the order of the ``axes``.
+
+    ``axes`` are those of the tensor that is read, with their sizes, along which constants vary.
+    """
+
+    axes: dict[int, int]
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Return the number of axes of the tensor that is read."""
+
+    @property
+    def channels(self) -> int:
+        """Return the number of different functions."""
+        return math.prod(self.axes.values())
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """Return the shape of the channels, of the rank of the tensor."""
+        return tuple(self.axes.get(axis, 1) for axis in range(self.rank))
+
+    @property
+    def free(self) -> int | None:
+        """Return an axis along which constants do not vary."""
+        return next((axis for axis in range(self.rank) if axis not in self.axes), None)
+
+    def laid(self, points: np.ndarray) -> np.ndarray:
+        """Give points of shape ``[channels, n]`` the rank of the tensor, one behind the other along the free axis."""
+        assert self.free is not None
+        return np.moveaxis(points.reshape(*self.layout, -1), -1, self.free).squeeze(self.free + 1)
+
+    def unlaid(self, array: np.ndarray) -> np.ndarray:
+        """Return the elements of a result by channel, in the shape ``[channels, n]``."""
+        assert self.free is not None
+        return np.moveaxis(np.expand_dims(array, self.free + 1), self.free, -1).reshape(self.channels, -1)

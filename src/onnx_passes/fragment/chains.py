@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx_passes.fragment.allowed_values import Array
 from onnx_passes.fragment.assembly import Assembly
 from onnx_passes.fragment.boundaries import critical_values
-from onnx_passes.fragment.running import Prepared, Runtime
+from onnx_passes.fragment.fragment import Prepared, Runtime
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.traits import traits_of
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes, nested_graphs
 from onnx_passes.fragment.assembly import Assembly, DtypeOf, Shapes
-from onnx_passes.fragment.numbering import ValueNumbers
-from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.constants import constant_tensor, is_constant
 from onnx_passes.graph.edits import used_values
 from onnx_passes.graph.hashing.content import Key, digest, type_key
-from onnx_passes.graph.hashing.semantics import Semantics
+from onnx_passes.graph.hashing.semantics import NodeFunction, Semantics
 from onnx_passes.graph.randomness import Functions, draws
 
 if TYPE_CHECKING:
@@ -218,3 +219,101 @@ def _types(values: Sequence[ir.Value]) -> Key:
 
 def _nested_nodes(node: ir.Node) -> Iterator[ir.Node]:
     return (inner for graph in nested_graphs(node) for inner in all_nodes(graph))
+
+
+Sample = dict[str, np.ndarray]
+
+
+class Prepared(Protocol):
+    """A model that runs."""
+
+    def run(self, sample: Sample) -> Sample:
+        """Return the outputs by name."""
+        ...
+
+
+class Runtime(Protocol):
+    """What makes models run."""
+
+    def prepare(self, model: ir.Model, *, engine: Literal["onnxruntime"]) -> Prepared:
+        """Make a model run in ONNX Runtime."""
+        ...
+
+
+class SideBySide:
+    """Runs fragments on arrays for their shared inputs, with operator sets and functions of a model.
+
+    ``dtype_of`` and ``shapes`` are what values are declared to be, as for ``Assembly``.
+    """
+
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        like: ir.Model,
+        runtime: Runtime,
+        *,
+        dtype_of: DtypeOf | None = None,
+        shapes: Shapes = "ranks",
+    ) -> None:
+        copies = Assembly(dtype_of=dtype_of, shapes=shapes)
+        for value in shared_inputs(fragments):
+            copies.feed(value)
+        self._results: list[list[ir.Value]] = []
+        for fragment in fragments:
+            copies.add(fragment.nodes)
+            self._results.append([copies.computed(value) for value in fragment.outputs])
+        self._inputs = [str(value.name) for value in copies.inputs]
+        outputs = dict.fromkeys(value for values in self._results for value in values)
+        self._ready = runtime.prepare(copies.model(like, outputs, name="side by side"), engine="onnxruntime")
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
+        """Return the outputs of each fragment for arrays in the order of the inputs. Raises ExecutionError."""
+        found = self._ready.run(dict(zip(self._inputs, arrays, strict=True)))
+        return [[found[str(value.name)] for value in values] for values in self._results]
+
+
+class ValueNumbers:
+    """The value numbers of some models; values without a producer are equal only where they are entered so."""
+
+    def __init__(self, semantics: Semantics) -> None:
+        self._semantics = semantics
+        self._keys: dict[Hashable, int] = {}
+        self._numbers: dict[ir.Value, int] = {}
+        self.operations: dict[ir.Node, NodeFunction] = {}
+
+    def __getitem__(self, value: ir.Value) -> int:
+        """Return the number of a value; one that was not entered is equal to nothing else, unless it is constant."""
+        found = self._numbers.get(value)
+        if found is None:
+            tensor = constant_tensor(value)
+            key = ("value", value) if tensor is None else ("constant", self._semantics.tensor(tensor))
+            found = self.enter(value, key)
+        return found
+
+    def enter(self, value: ir.Value, key: Hashable) -> int:
+        """Enter a value as equal to all others of the same key."""
+        found = self._numbers[value] = self._keys.setdefault(key, len(self._keys))
+        return found
+
+    def enter_nodes(self, nodes: Iterable[ir.Node]) -> Counter[Hashable]:
+        """Enter the results of nodes of one model, in order; return how often each operation draws random numbers.
+
+        Between models, draws of one operation from the same are equal if they come in the same order.
+        """
+        drawn, draws = Counter[Hashable](), Counter[Hashable]()
+        for node in nodes:
+            operation = self.operations[node] = self._semantics.operation(node)
+            operands = tuple(None if value is None else self[value] for value in operation.operands)
+            key: tuple[Hashable, ...] = (operation.key, operands)
+            if operation.draws:
+                drawn[key] += 1
+                draws[operation.key] += 1
+                key = (*key, drawn[key])
+            for index, output in enumerate(node.outputs):
+                if constant_tensor(output) is None:
+                    self.enter(output, (*key, ("output", index)))
+        return draws
+
+    def keys(self) -> list[Hashable]:
+        """List the keys of all numbers, in order."""
+        return list(self._keys)

@@ -1,8 +1,10 @@
-"""The current model in versions: changes since the last visit, at a cost proportional to the changes."""
+"""The current model in versions: what each visit finds changed, at a cost proportional to the changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import is_
 
 import onnx_ir as ir
 
@@ -14,13 +16,12 @@ from onnx_passes.graph.wording import operator_name, type_text
 from onnx_passes.history.constants import Constant, Constants
 from onnx_passes.history.graphs import Graphs
 from onnx_passes.history.items import Item, input_names, output_names
-from onnx_passes.history.seen import KnownNode, Present, Seen, is_altered, look_of, same_objects, scope_of
 from onnx_passes.history.versions import (
     Attribute,
     Changes,
     Description,
+    GraphInterface,
     GraphVersion,
-    Interface,
     NodeVersion,
     ValueVersion,
 )
@@ -145,7 +146,7 @@ class Live:
             if known.interface is None:
                 known.version.inputs, known.version.outputs = interface
             known.interface = interface
-            seen.interfaces.append(Interface(known.version.number, *interface))
+            seen.interfaces.append(GraphInterface(known.version.number, *interface))
 
     def _constant(self, value: ir.Value) -> Constant | None:
         """Return the description of the content of an initializer, or of the result of a Constant node."""
@@ -391,3 +392,70 @@ class Live:
                 yield attribute
             elif attribute.type is _TENSOR:
                 yield attribute.name, self._constants.of(attribute.value)
+
+
+_SCOPES = ("namespace", "pkg.torch.onnx.name_scopes")
+"""Metadata in which exporters store the module of a node."""
+
+
+@dataclass(slots=True, eq=False)
+class KnownNode:
+    """Existing node: its version, and the objects whose identity shows changes without comparing texts."""
+
+    version: NodeVersion
+    operator: tuple[str, str, str, str | None]
+    inputs: Sequence[ir.Value | None]
+    attributes: tuple[ir.Attr, ...]
+    outputs: Sequence[ir.Value]
+
+
+@dataclass(slots=True)
+class Seen:
+    """The changes that a visit of a model, or of a part of it, found."""
+
+    fresh: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
+    altered: dict[ir.Node, int] = field(default_factory=dict[ir.Node, int])
+    gone: dict[ir.Node, KnownNode] = field(default_factory=dict[ir.Node, KnownNode])
+    values: dict[ir.Value, Description] = field(default_factory=dict[ir.Value, Description])
+    lost: dict[ir.Value, ValueVersion] = field(default_factory=dict[ir.Value, ValueVersion])
+    slots: list[tuple[ir.Value | None, ir.Value | None]] = field(
+        default_factory=list[tuple[ir.Value | None, ir.Value | None]]
+    )
+    interfaces: list[GraphInterface] = field(default_factory=list[GraphInterface])
+
+
+@dataclass(slots=True)
+class Present:
+    """Everything in a model."""
+
+    graphs: set[ir.Graph] = field(default_factory=set[ir.Graph])
+    nodes: set[ir.Node] = field(default_factory=set[ir.Node])
+    values: set[ir.Value] = field(default_factory=set[ir.Value])
+
+
+def is_altered(node: ir.Node, known: KnownNode, number: int) -> bool:
+    """Return whether a node may differ from its version."""
+    return (
+        known.inputs is not node.inputs
+        or known.version.graph != number
+        or known.operator != (node.domain, node.op_type, node.overload, node.name)
+        or known.outputs is not node.outputs
+        or not same_objects(known.attributes, node.attributes.data.values())
+    )
+
+
+def same_objects(a: Sequence[object], b: Iterable[object]) -> bool:
+    """Return whether two sequences hold the same objects."""
+    others = tuple(b)
+    return len(a) == len(others) and all(map(is_, a, others))
+
+
+def look_of(version: NodeVersion) -> tuple[object, ...]:
+    """Return all properties of a node."""
+    return version.graph, version.op, version.name, version.inputs, version.outputs, tuple(version.texts.items())
+
+
+def scope_of(node: ir.Node) -> str:
+    """Return the modules of a node as its exporter wrote them."""
+    texts = node._metadata_props  # pyright: ignore[reportPrivateUsage]
+    return next((texts[key] for key in _SCOPES if key in texts), "") if texts else ""

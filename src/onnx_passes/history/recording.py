@@ -1,7 +1,9 @@
-"""Recording: an instrument that records the effects of every rewrite and every pass on nodes and values."""
+"""Record the effects of every rewrite and pass on nodes and values, and trace a node of the result back."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -9,6 +11,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.failures import describe_failure
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
@@ -17,18 +20,17 @@ from onnx_passes.graph.find_node import Place, place_name
 from onnx_passes.graph.origin import origin
 from onnx_passes.history.events import Ancestry, Event
 from onnx_passes.history.items import Item
-from onnx_passes.history.lineage import Lineage
 from onnx_passes.history.live import Live
-from onnx_passes.history.versions import Changes, GraphVersion, Interface, NodeVersion, ValueVersion
+from onnx_passes.history.versions import Changes, GraphInterface, GraphVersion, NodeVersion, ValueVersion
 
 
 @dataclass(frozen=True)
-class State:
+class RecordedState:
     """The model at one moment: its nodes and values, and the inputs and outputs of its graphs."""
 
     nodes: tuple[NodeVersion, ...] = ()
     values: tuple[ValueVersion, ...] = ()
-    interfaces: tuple[Interface, ...] = ()
+    interfaces: tuple[GraphInterface, ...] = ()
 
     def by_name(self) -> dict[str, Item]:
         """Map names to nodes, initializers and inputs; names of nodes have precedence over those of values."""
@@ -49,7 +51,7 @@ class Recording(Instrument):
     def _begin(self) -> None:
         self.run: RunRecord | None = None
         self.events: list[Event] = []
-        self.original = State()
+        self.original = RecordedState()
         self.graphs: list[GraphVersion] = []
         self.opsets: dict[str, int] = {}
         self.name = ""
@@ -62,11 +64,11 @@ class Recording(Instrument):
         self.__dict__.pop("_lineage", None)
 
     @property
-    def final(self) -> State:
+    def final(self) -> RecordedState:
         """Return the state at the end of the run."""
         return self.state()
 
-    def state(self, step: int | None = None) -> State:
+    def state(self, step: int | None = None) -> RecordedState:
         """Return the model after a step with all its inner steps, after the whole run, or, with 0, the original."""
         last = None if step is None else self._last(step)
         nodes, values = dict.fromkeys(self.original.nodes), dict.fromkeys(self.original.values)
@@ -75,7 +77,7 @@ class Recording(Instrument):
             if last is not None and event.step > last:
                 break
             fold(event.changes, nodes, values, interfaces)
-        return State(tuple(nodes), tuple(values), tuple(interfaces.values()))
+        return RecordedState(tuple(nodes), tuple(values), tuple(interfaces.values()))
 
     def _last(self, number: int) -> int:
         """Return the number of the last nested step of a step."""
@@ -103,7 +105,7 @@ class Recording(Instrument):
         self.run, live = run, Live()
         found = live.look(model)
         values = tuple(new for _, new in found.values if new is not None)
-        self.original = State(tuple(found.added), values, tuple(found.interfaces))
+        self.original = RecordedState(tuple(found.added), values, tuple(found.interfaces))
         self.graphs = live.graphs
         source = origin(model)
         self.file = "" if source is None or source.path is None else source.path.name
@@ -185,7 +187,7 @@ def fold(
     changes: Changes,
     nodes: dict[NodeVersion, None],
     values: dict[ValueVersion, None],
-    interfaces: dict[int, Interface],
+    interfaces: dict[int, GraphInterface],
 ) -> None:
     """Apply a change to a state."""
     for old in (*changes.removed, *(old for old, _ in changes.rewired)):
@@ -197,3 +199,80 @@ def fold(
         if new is not None:
             values[new] = None
     interfaces.update({interface.graph: interface for interface in changes.interfaces})
+
+
+class Lineage:
+    """Follows items through the events of a run; each was added by at most one event, and removed by at most one."""
+
+    def __init__(self, events: Sequence[Event], original: Mapping[str, Item], result: Mapping[str, Item]) -> None:
+        self._events = events
+        self._original = original
+        self._result = result
+        self._brought: dict[Item, int] = {}
+        self._took: dict[Item, int] = {}
+        self._before: dict[Item, Item] = {}
+        self._after: dict[Item, Item] = {}
+        self._gone: dict[str, Item] = {}
+        for number, event in enumerate(events):
+            self._brought.update(dict.fromkeys(event.added, number))
+            for item in event.removed:
+                self._took[item] = number
+                self._gone.update(dict.fromkeys(item.names, item))
+            for old, new in (*event.changes.rewired, *event.changes.values):
+                if old is not None and new is not None and new not in self._brought:
+                    self._before[new], self._after[old] = old, new
+
+    def of(self, name: str) -> Ancestry:
+        """Return the origin of a node or value, or its fate; named by itself or by one of its outputs."""
+        if name in self._result:
+            item = self._result[name]
+            return Ancestry(name, item, True, *self._back(item))
+        if name in self._gone:
+            item = self._gone[name]
+            return Ancestry(name, item, False, *self._back(item), *self._forth(item))
+        raise UsageError(
+            f"neither the model nor any step of the run has '{name}'",
+            hint=did_you_mean(name, {*self._original, *self._result, *self._gone}) or "name a node or a value",
+        )
+
+    def _back(self, item: Item) -> tuple[tuple[Event, ...], tuple[Item, ...]]:
+        """Follow an item back to the original model."""
+        events: dict[int, Event] = {}
+        origins: dict[Item, None] = {}
+        waiting, seen = deque([item]), set[Item]()
+        while waiting:
+            current = _last(waiting.popleft(), self._before)
+            if current in seen:
+                continue
+            seen.add(current)
+            number = self._brought.get(current)
+            if number is None:
+                origins[current] = None
+            else:
+                events.setdefault(number, self._events[number].about(current))
+                waiting.extend(self._events[number].parents(current))
+        return tuple(events[number] for number in sorted(events, reverse=True)), tuple(origins)
+
+    def _forth(self, item: Item) -> tuple[tuple[Event, ...], tuple[Item, ...]]:
+        """Follow the replacements of an item to those in the result."""
+        events: dict[int, Event] = {}
+        successors: dict[Item, None] = {}
+        waiting, seen = deque([item]), set[Item]()
+        while waiting:
+            current = _last(waiting.popleft(), self._after)
+            if current in seen:
+                continue
+            seen.add(current)
+            number = self._took.get(current)
+            if number is None:
+                successors[current] = None
+            else:
+                events.setdefault(number, self._events[number].about(current))
+                waiting.extend(self._events[number].children(current))
+        return tuple(events[number] for number in sorted(events)), tuple(successors)
+
+
+def _last(item: Item, following: Mapping[Item, Item]) -> Item:
+    while item in following:
+        item = following[item]
+    return item

@@ -22,11 +22,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.numbers.algebra import ELEMENT, Symbol
 from onnx_passes.numbers.arithmetic import Arithmetic, UnknownOperatorError
 from onnx_passes.numbers.fingerprints import Fingerprints, mix
 from onnx_passes.numbers.real_functions import REAL_FUNCTIONS, REAL_SEQUENCES, RealAlgebra, RealFunction
 from onnx_passes.numbers.reals import Reals
+from onnx_passes.numbers.rings import ELEMENT, Symbol
 from onnx_passes.numbers.surds import Number, Surd
 
 _HALVES = (1073735879, 1073720759, 1073686319, 1073682959)

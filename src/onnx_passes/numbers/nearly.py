@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.numbers.bounds import Bound, NoBoundError
+from onnx_passes.numbers.rings import Symbol
 from onnx_passes.numbers.terms import CONSTANT, Terms
 
 Polynomial = dict[tuple[int, ...], Fraction]

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers.algebra import Algebra, Symbol
 from onnx_passes.numbers.arithmetic import Arithmetic, UnknownOperatorError
 from onnx_passes.numbers.reals import Reals
+from onnx_passes.numbers.rings import Algebra, Symbol
 from onnx_passes.numbers.surds import square_root
 
 A = Arithmetic[Any]
@@ -273,6 +273,8 @@ def _chosen(a: A, symbol: Symbol, operands: Sequence[Any]) -> Any:
 
 def _multiplied(a: A, symbol: Symbol, operands: Sequence[Any]) -> Any:
     rows = operands[0]
+    if symbol.dtype.is_integer():
+        a.assume(NO_OVERFLOW)
     return reduce(lambda x, y: x * y, [a.at(rows, place) for place in range(a.length(rows))])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onnx_passes.graph.operators import Interface
-from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.numbers.rings import Symbol
 
 Compute = Callable[..., np.ndarray]
 Undefined = Callable[..., np.ndarray]

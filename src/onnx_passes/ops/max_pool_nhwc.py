@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.ops.definition import Attribute, Call, Definition, Input, define
-from onnx_passes.ops.quantizing import Quantizing
+from onnx_passes.ops.quantizer import Quantizing
 from onnx_passes.ops.rounding import round_half_even
 from onnx_passes.ops.windows import SlidingWindows, channels_first, channels_last
 

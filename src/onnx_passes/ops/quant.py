@@ -12,8 +12,16 @@ import onnx_ir as ir
 
 from onnx_passes.numbers.rounding import Edge, edge, round_numpy
 from onnx_passes.ops.definition import Attribute, Input, define
-from onnx_passes.ops.quantizer import Quantizer, Working, clamped_levels, is_everywhere, parameter
-from onnx_passes.ops.quantizing import BIPOLAR_LEVELS, IntegerGrid, IntegerLevels
+from onnx_passes.ops.quantizer import (
+    BIPOLAR_LEVELS,
+    IntegerGrid,
+    IntegerLevels,
+    Quantizer,
+    Working,
+    clamped_levels,
+    is_everywhere,
+    parameter,
+)
 from onnx_passes.ops.rounding import clamp, clamp_nodes, equal, greater_or_equal, round_nodes, rounding_mode
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import onnx_ir as ir
 
 from onnx_passes.numbers.rounding import round_numpy
 from onnx_passes.ops.definition import Attribute, Input, define
-from onnx_passes.ops.quantizer import Quantizer, Working, clamped_levels, parameter
-from onnx_passes.ops.quantizing import IntegerLevels
+from onnx_passes.ops.quantizer import IntegerLevels, Quantizer, Working, clamped_levels, parameter
 from onnx_passes.ops.rounding import (
     clamp,
     clamp_nodes,

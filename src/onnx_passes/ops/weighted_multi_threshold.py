@@ -11,9 +11,17 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import OUR_DOMAIN, Attribute, Call, Definition, Input, define
-from onnx_passes.ops.quantizing import CountingThresholds
+from onnx_passes.ops.multi_threshold import (
+    FEW,
+    FEW_COUNTED_SMALL,
+    columns_of,
+    comparable,
+    count_given,
+    known_shape,
+    reached,
+)
+from onnx_passes.ops.quantizer import CountingThresholds
 from onnx_passes.ops.step_functions import ADDED, Steps, add_up, count, look_up, search
-from onnx_passes.ops.thresholds import FEW, FEW_COUNTED_SMALL, columns_of, comparable, count_given, known_shape, reached
 
 if TYPE_CHECKING:
     from onnx_shape_inference import ShapeInferenceContext

@@ -8,25 +8,37 @@ those are its variables, and have to be shown to be the same as well.
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.errors import UsageError
+from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.walk import holds_graphs
 from onnx_passes.fragment.assembly import Assembly, OutsideError
-from onnx_passes.fragment.fragment import Fragment, FragmentError
-from onnx_passes.fragment.numbering import ValueNumbers
+from onnx_passes.fragment.fragment import Fragment, FragmentError, ValueNumbers
 from onnx_passes.graph.alignment import Alignment
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.hashing.semantics import Semantics
+from onnx_passes.graph.operators import STANDARD
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.numbers.algebra import UnsupportedError
+from onnx_passes.numbers.rings import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.numbers.rounding import Numbers, UnsettledError
+from onnx_passes.ops.semantics.evaluation import Attributes, Evaluation
+from onnx_passes.ops.semantics.table import OperatorView
 
 _MOST_NODES = 60
+_MOST_INTEGERS, _MOST_REALS = 1 << 14, 64
+"""Elements of values that are folded, or that are computed on the way."""
+_SECONDS_OF_SIZES = 4.0
+_NOT_COMPUTED = (
+    UnsupportedError, UnsettledError, TooLargeError, ModelError, ArithmeticError, LookupError, TypeError, ValueError
+)  # fmt: skip
 _SAME, _PAIR = "same", "pair"
 Pair = tuple[ir.Value, ir.Value]
 Key = tuple[Any, ...]
@@ -211,3 +223,50 @@ class Comparison:
 def _require_plain(node: ir.Node) -> None:
     if holds_graphs(node):
         raise UnsupportedError(f"{node.op_type} has a subgraph")
+
+
+def fold_sizes(model: ir.Model) -> ir.Model:
+    """Replace integers and truth values that depend on sizes and constants alone by constants, in place.
+
+    Where shapes are computed in different ways, windows need not reach back to what they are computed from.
+    """
+    evaluation = _Sizes(model, Numbers(), seconds=_SECONDS_OF_SIZES)
+    for node in model.graph:
+        if not all(map(_is_small, node.outputs)) or holds_graphs(node):
+            continue
+        with contextlib.suppress(*_NOT_COMPUTED):
+            evaluation.node(node, {})
+            for output in node.outputs:
+                _replace(model.graph, output, evaluation.value(output))
+    return model
+
+
+class _Sizes(Evaluation):
+    """Evaluation of nodes that depend on sizes and constants alone."""
+
+    def _call(self, node: ir.Node, attributes: Attributes) -> OperatorView:
+        value = node.inputs[0] if node.op_type in ("Shape", "Size") and node.graph is self.model.graph else None
+        shape = None if value is None else static_shape(value)
+        if value is None or shape is None or node.domain not in STANDARD:
+            return super()._call(node, attributes)
+        sized = Tensor(value.dtype or ir.DataType.FLOAT, None, np.broadcast_to(np.False_, shape))
+        return OperatorView(node, [sized], node.attributes, self.model.opset_imports.get("", 1), self)
+
+
+def _is_small(value: ir.Value) -> bool:
+    shape = static_shape(value)
+    if shape is None or value.dtype is None:
+        return not value.name
+    return math.prod(shape) <= (_MOST_REALS if value.dtype.is_floating_point() else _MOST_INTEGERS)
+
+
+def _replace(graph: ir.Graph, value: ir.Value, tensor: Tensor) -> None:
+    array = tensor.elements(Numbers())
+    is_kept = tensor.dtype.is_floating_point() or array.dtype == object or constant_tensor(value) is not None
+    if is_kept or tensor.dtype is not value.dtype or array.shape != static_shape(value):
+        return
+    held = ir.Tensor(np.array(array), tensor.dtype, name=f"{value.name}//folded")
+    constant = ir.Value(name=held.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(held.shape), const_value=held)
+    graph.register_initializer(constant)
+    for user, index in tuple(value.uses()):
+        user.replace_input_with(index, constant)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -249,12 +250,20 @@ def certificate_of(pass_: Pass, rule: str) -> RuleCertificate | None:
     """
     from onnx_passes.core.options import format_options
 
-    module = type(pass_).__module__
-    if not in_scope(module) or format_options(pass_):
+    if not _is_of_module(type(pass_)) or format_options(pass_):
         return None
     found = [each for name, each in _current(type(pass_)).items() if name.partition("#")[0] == rule]
     is_complete = len(found) >= rules_named(pass_, rule)
     return found[0] if found and is_complete and all(each.is_proved for each in found) else None
+
+
+def _is_of_module(cls: type[Pass]) -> bool:
+    """Return whether a module in scope defines a class under its name; a class may merely claim so."""
+    module = cls.__module__
+    found: object = sys.modules.get(module) if in_scope(module) else None
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is cls
 
 
 @functools.cache

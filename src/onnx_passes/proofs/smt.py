@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers.algebra import Symbol
-from onnx_passes.numbers.rings import POLYNOMIAL
+from onnx_passes.numbers.rings import POLYNOMIAL, Symbol
 from onnx_passes.numbers.terms import CONSTANT, Terms
 from onnx_passes.proofs.samples import Domain
 
@@ -101,7 +100,10 @@ class Translation:
             return self.number(symbol.dtype, self._terms.constants[term])
         operands = [self._made[arg] for arg in self._terms.args[term]]
         rule = _RULES.get(symbol.name)
-        found = None if rule is None else rule(self, symbol, operands)
+        try:
+            found = None if rule is None else rule(self, symbol, operands)
+        except self.z3.Z3Exception as error:
+            raise NotExpressibleError(f"{symbol.name} of operands that have other types than they declare") from error
         return self.unknown(symbol, operands) if found is None else found
 
     def unknown(self, symbol: Symbol, operands: Sequence[Any]) -> Any:

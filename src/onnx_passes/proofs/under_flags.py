@@ -16,12 +16,12 @@ from collections.abc import Collection, Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers.algebra import Symbol, TooLargeError, UnsupportedError
+from onnx_passes.numbers.rings import Symbol, TooLargeError, UnsupportedError
 from onnx_passes.numbers.terms import VARIABLE, Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.decide import decide
-from onnx_passes.proofs.inputs import assumptions_of, interface_difference, paired_inputs, variables
 from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.proofs.samples import assumptions_of, interface_difference, paired_inputs, variables
 
 FLAGS = ("nnan", "ninf", "nsz")
 _BOOL = ir.DataType.BOOL

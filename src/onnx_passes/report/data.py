@@ -1,27 +1,34 @@
-"""The data of a report, as plain data for the page and for programs."""
+"""The data of a report for the page and for programs: graphs, numbers over the steps, sources of passes and rules."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
 
 from onnx_passes.check.blame.reproducer import versions
+from onnx_passes.core.errors import UnknownPassError
 from onnx_passes.core.evidence import STEP, RewriteProof
 from onnx_passes.core.plain import Json, finite, plain
 from onnx_passes.core.records import RunRecord
+from onnx_passes.core.registry import REGISTRY
 from onnx_passes.core.text import shortened
 from onnx_passes.history.constants import type_name
 from onnx_passes.history.events import Event
-from onnx_passes.history.recording import Recording, State
+from onnx_passes.history.recording import RecordedState, Recording
 from onnx_passes.history.versions import Description, GraphVersion, NodeVersion, ValueVersion
 from onnx_passes.ops.describe import family_of, key_of, operand_names
-from onnx_passes.report.charts import charts
 from onnx_passes.report.findings import Findings
-from onnx_passes.report.sources import Sources, short_source
+
+if TYPE_CHECKING:
+    from onnx_passes.core.base import Pass
+    from onnx_passes.core.records import RunRecord
+
 
 FORMAT = 1
 _LONGEST = 400
@@ -92,7 +99,7 @@ def _all_values(recording: Recording) -> list[ValueVersion]:
     return sorted(versions, key=lambda version: version.number)
 
 
-def _state(state: State) -> Json:
+def _state(state: RecordedState) -> Json:
     return {"nodes": [node.number for node in state.nodes], "values": [value.number for value in state.values]}
 
 
@@ -228,3 +235,140 @@ def _scope(node: NodeVersion) -> list[str]:
     if text:
         return [part.partition(":")[0].strip() for part in text.split("/")[:-1] if part.partition(":")[0].strip()]
     return [part for part in node.name.split("/")[:-1] if part]
+
+
+_SHOWN = 10
+_OTHERS = "others"
+
+
+def charts(recording: Recording, run: RunRecord, found: Findings) -> Json:
+    """Return the data of the charts of a report."""
+    last = run.steps[-1].number if run.steps else 1
+    return {
+        "operators": operators(recording),
+        "error": [
+            {
+                "step": step.number,
+                "max_abs": step.evidence.max_abs,
+                "max_rel": step.evidence.max_rel,
+                **({} if step.evidence.max_ulp is None else {"max_ulp": step.evidence.max_ulp}),
+            }
+            for step in run.steps
+            if step.evidence is not None and step.evidence.max_abs is not None
+        ],
+        "metrics": {
+            name: [{"step": s.number, "value": s.metrics[name]} for s in run.steps if name in s.metrics]
+            for name in sorted({name for step in run.steps for name in step.metrics})
+        },
+        "bits": found.bits,
+        "integer": [
+            {"step": step, "share": share}
+            for step, share in zip((0, last), found.shares, strict=True)
+            if share is not None
+        ],
+    }
+
+
+def operators(recording: Recording) -> list[Json]:
+    """Count operators as the model came and after each step that changed their numbers; rare ones together."""
+    counts = Counter(node.op for node in recording.original.nodes)
+    states = [(0, counts.copy())]
+    for event in recording.events:
+        counts.update(node.op for node in event.changes.added)
+        counts.subtract(node.op for node in event.changes.removed)
+        if event.step == states[-1][0]:
+            states[-1] = event.step, counts.copy()
+        elif counts != states[-1][1]:
+            states.append((event.step, counts.copy()))
+    most: Counter[str] = Counter()
+    for _, state in states:
+        most |= state
+    shown = {op for op, _ in most.most_common(_SHOWN)}
+    return [{"step": step, "counts": _grouped(state, shown)} for step, state in states]
+
+
+def _grouped(counts: Counter[str], shown: set[str]) -> dict[str, int]:
+    grouped: Counter[str] = Counter()
+    for op, count in counts.items():
+        grouped[op if op in shown else _OTHERS] += count
+    return {op: count for op, count in grouped.most_common() if count}
+
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+class Sources:
+    """The passes of a run, the passes with its rules, and the applied rules.
+
+    Rules of several passes may have one name: ``label`` distinguishes them.
+    """
+
+    def __init__(self, run: RunRecord) -> None:
+        classes = _classes(run)
+        applied = {
+            (rule.name, rule.source): rule.owner or step.name
+            for step in run.steps
+            for rule in step.rules
+            if rule.applied
+        }
+        wanted = {*(step.name for step in run.steps), *applied.values()}
+        found = {name: cls for name in sorted(wanted) if (cls := classes.get(name) or _registered(name)) is not None}
+        self.passes = {name: _texts(cls) for name, cls in found.items()}
+        self._labels = _labels(applied)
+        self.rules = {
+            self._labels[key]: _rule_texts(key[1], owner, found.get(owner)) for key, owner in sorted(applied.items())
+        }
+
+    def label(self, name: str, source: str) -> str:
+        """Return the unique label of a rule."""
+        return self._labels.get((name, source), name)
+
+
+def short_source(source: str) -> str:
+    """Return a source location relative to this package or the current folder."""
+    path, _, line = source.rpartition(":")
+    if not path or not line.isdigit():
+        return source
+    for root, prefix in ((_PACKAGE, _PACKAGE.name), (Path.cwd(), "")):
+        if Path(path).is_relative_to(root):
+            return f"{Path(prefix, Path(path).relative_to(root)).as_posix()}:{line}"
+    return source
+
+
+def _classes(run: RunRecord) -> dict[str, type[Pass]]:
+    return {} if run.plan is None else {step.name: type(step.pass_) for _, step in run.plan.walk()}
+
+
+def _registered(name: str) -> type[Pass] | None:
+    """Return the class of a pass that took part without a step of its own."""
+    try:
+        entries = REGISTRY.find(name).entries
+    except UnknownPassError:
+        return None
+    return REGISTRY.load(entries[0]) if len(entries) == 1 else None
+
+
+def _labels(applied: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    """Call a rule by its name and, where that is not enough, by its pass and line."""
+    names = Counter(name for name, _ in applied)
+    owned = Counter((name, owner) for (name, _), owner in applied.items())
+    labels: dict[tuple[str, str], str] = {}
+    for (name, source), owner in applied.items():
+        where = owner if owned[name, owner] == 1 else f"{owner}, line {source.rpartition(':')[2]}"
+        labels[name, source] = name if names[name] == 1 else f"{name} ({where})"
+    return labels
+
+
+def _rule_texts(source: str, owner: str, cls: type[Pass] | None) -> dict[str, str]:
+    laws: Sequence[object] = getattr(cls, "laws", ())
+    law = next((str(law) for law in laws if getattr(law, "source", None) == source), "")
+    return {"pass": owner, "source": short_source(source), **({"doc": law} if law else {})}
+
+
+def _texts(cls: type[Pass]) -> dict[str, str]:
+    doc = inspect.getdoc(cls) or ""
+    try:
+        source = f"{inspect.getsourcefile(cls)}:{inspect.getsourcelines(cls)[1]}"
+    except (OSError, TypeError):
+        source = cls.__module__
+    return {"summary": doc.partition("\n")[0], "doc": doc, "source": short_source(source)}

@@ -19,7 +19,7 @@ from onnx_passes.core.plain import Json
 from onnx_passes.datatypes import parse
 from onnx_passes.graph.constants import constant, is_constant_node
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.ops.quantizer import is_quantizer
 from onnx_passes.passes.analyse.bit_cost import bit_cost
 from onnx_passes.passes.analyse.inspection import with_shapes
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of

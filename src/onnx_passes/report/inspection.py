@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from onnx_passes.analysis.bit_cost import ModelBitCost
-from onnx_passes.analysis.cost import SCALAR, Layer, ModelCost
+from onnx_passes.analysis.channels import TensorRange
+from onnx_passes.analysis.cost import SCALAR, ModelCost, NodeCost
 from onnx_passes.analysis.formulas import total
 from onnx_passes.analysis.support import Support
-from onnx_passes.core.text import size_text
-from onnx_passes.graph.extents import Amount, Extent
+from onnx_passes.core.text import shortened, size_text
+from onnx_passes.graph.extents import Amount, Extent, Monomial
 from onnx_passes.graph.wording import count
 from onnx_passes.passes.analyse.inspection import Inspection, Timed
+from onnx_passes.passes.analyse.tensor_statistics import TensorStatistics
 from onnx_passes.report.accumulators import accumulators_table
-from onnx_passes.report.channels import range_lines, statistics_lines
 from onnx_passes.report.columns import Column, table_lines, width_of, wrapped
-from onnx_passes.report.sizes import SizeNames
 from onnx_passes.report.tables import Row, fitted_table, seconds_text
 
 _LABEL = 11
@@ -252,7 +255,7 @@ def layer_lines(cost: ModelCost, width: int = 240, names: SizeNames | None = Non
     return table_lines(_LAYER_COLUMNS, rows, width)
 
 
-def _layer_cells(cost: ModelCost, layer: Layer, names: SizeNames) -> list[str]:
+def _layer_cells(cost: ModelCost, layer: NodeCost, names: SizeNames) -> list[str]:
     parts = (layer.weight_bytes, layer.read_bytes, layer.written_bytes)
     moved = None if None in parts else total(parts)
     return [
@@ -287,3 +290,144 @@ def _number(amount: int) -> str:
         if amount >= factor:
             return f"{amount / factor:.2f} {unit}"
     return f"{amount:,}"
+
+
+T = TypeVar("T")
+
+_LISTED_CHANNELS = 6
+_RANGES = (
+    Column("tensor", shorten="front", least=20),
+    Column("low", right=True),
+    Column("high", right=True),
+    Column("step", right=True),
+    Column("channels", right=True),
+    Column("stuck", shorten="end", least=12),
+    Column("unread", shorten="end", least=12, spare=1),
+)
+_STATISTICS = (
+    Column("tensor", shorten="front", least=20),
+    Column("min", right=True),
+    Column("max", right=True),
+    Column("mean", right=True),
+    Column("std", right=True),
+    Column("zeros %", right=True),
+    Column("levels", right=True),
+    Column("saturated %", right=True),
+    Column("constant channels", right=True, spare=1),
+)
+
+
+def range_lines(found: Inspection, width: int) -> Iterator[str]:
+    """Yield the range of every tensor, if requested: constant channels have their value after ``=``."""
+    return _lines(_RANGES, found.ranges, _range_row, width)
+
+
+def statistics_lines(found: Inspection, width: int) -> Iterator[str]:
+    """Yield the statistics of every tensor, if data was given."""
+    return _lines(_STATISTICS, found.tensors, _statistics_row, width)
+
+
+def _lines(
+    columns: Sequence[Column], tensors: Sequence[T] | None, row: Callable[[T], list[str]], width: int
+) -> Iterator[str]:
+    if tensors is not None:
+        yield ""
+        yield from table_lines(columns, [row(each) for each in tensors], width)
+
+
+def _range_row(each: TensorRange) -> list[str]:
+    stuck = [f"{index}={value:g}" for index, value in zip(each.stuck, each.values, strict=True)]
+    ends = ["open" if end is None else f"{end:g}" for end in (each.low, each.high)]
+    step = "" if each.scale is None else f"{each.scale:g}"
+    channels = "" if each.channels is None else str(each.channels)
+    return [each.name, *ends, step, channels, _some(stuck), _some([str(index) for index in each.unread])]
+
+
+def _statistics_row(each: TensorStatistics) -> list[str]:
+    numbers = (each.min.min(), each.max.max(), each.overall_mean, each.overall_std)
+    levels = "" if each.levels is None else f"{each.levels}/{each.of_levels}"
+    saturated = "" if each.saturated is None else f"{each.saturated:.1%}"[:-1]
+    same = int((each.min == each.max).sum()) if each.min.size > 1 else 0
+    channels = f"{same} of {each.min.size}" if same else ""
+    shown = [f"{number:.4g}" for number in numbers]
+    return [each.name, *shown, f"{each.zeros.mean():.1%}"[:-1], levels, saturated, channels]
+
+
+def _some(items: Sequence[str]) -> str:
+    if len(items) <= _LISTED_CHANNELS:
+        return " ".join(items)
+    return f"{len(items)}: {' '.join(items[:_LISTED_CHANNELS])} …"
+
+
+_FORMULA = re.compile(r"[()+*/]")
+_CALL = re.compile(r"\w+\(")
+_TERMS = 4
+_LISTED_SIZES = 24
+_LONGEST = 100
+"""Characters of a formula that are shown."""
+
+
+class SizeNames:
+    """Names ``d1``, ``d2``, … for formulas in the output, and their definitions.
+
+    ``reserved`` are the names of dimensions, which no other size may have.
+    """
+
+    def __init__(self, reserved: Collection[str] = ()) -> None:
+        self._reserved = frozenset(reserved)
+        self._names: dict[str, str] = {}
+
+    def of(self, size: str) -> str:
+        """Return the name of a size: its own, unless that is a formula."""
+        if size not in self._names and _FORMULA.search(size):
+            self._names[size] = self._next()
+        return self._names.get(size, size)
+
+    def _next(self) -> str:
+        number = len(self._names) + 1
+        while f"d{number}" in self._reserved or f"d{number}" in self._names.values():
+            number += 1
+        return f"d{number}"
+
+    def shape(self, text: str) -> str:
+        """Write a shape, ``N×3×H``, with names of sizes."""
+        return "×".join(map(self.of, text.split("×")))
+
+    def formula(self, amount: Extent, unit: str = "", width: int | None = None) -> str:
+        """Write the greatest terms of a formula; with a ``width``, as many as it holds, and at least one."""
+        ordered = sorted(amount.terms.items(), key=lambda term: (-len(term[0]), -term[1], term[0]))
+        many = min(len(ordered), _TERMS)
+        if width is None:
+            rest = len(ordered) - many
+            more = f" + … ({rest} more terms, give numbers with --dim)" if rest else ""
+            return f"{self._sum(ordered[:many])}{more}{unit}"
+        texts = (f"{self._sum(ordered[:n])}{' + …' if n < len(ordered) else ''}{unit}" for n in range(many, 1, -1))
+        shortest = f"{self._sum(ordered[:1])}{' + …' if len(ordered) > 1 else ''}{unit}"
+        return next((text for text in texts if len(text) <= width), shortest)
+
+    def _sum(self, terms: Sequence[tuple[Monomial, int]]) -> Extent:
+        return Extent({tuple(sorted(map(self.of, names))): factor for names, factor in terms})
+
+    def lines(self) -> Iterator[str]:
+        """Return the definitions of the names, in terms of one another; empty if no formula was named."""
+        by_length = sorted(self._names, key=len)
+        for number, formula in enumerate(by_length[:_LISTED_SIZES]):
+            text, name = formula, self._names[formula]
+            for other in reversed(by_length[:number]):
+                if len(other) < len(formula):
+                    # A sum is one operand only in brackets: 3*(a + b) holds it, 3*a + b does not.
+                    part = other if _is_call(other) else f"({other})"
+                    text = text.replace(part, self._names[other])
+            yield shortened(f"{name} = {text}", _LONGEST)
+        if len(self._names) > _LISTED_SIZES:
+            yield f"and {len(self._names) - _LISTED_SIZES} more"
+        if self._names:
+            yield "give numbers with --dim NAME=SIZE"
+
+
+def _is_call(formula: str) -> bool:
+    """Return whether a formula is one call, ``floor(…)``, which no operator around it takes apart."""
+    if not _CALL.match(formula) or not formula.endswith(")"):
+        return False
+    depths = accumulate((character == "(") - (character == ")") for character in formula)
+    return all(depth for depth in list(depths)[formula.index("(") : -1])

@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from onnx_passes.check.narrowing import Narrowing
+from onnx_passes.check.baseline import Narrowing
 from onnx_passes.check.original import Original
 from onnx_passes.check.settings import Settings
 from onnx_passes.check.verdict import Verdict, check_against

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import onnx_ir as ir
 
-from onnx_passes.api import Result, apply, run_model
+from onnx_passes.api import Result, apply, run_model, run_plan
 from onnx_passes.check.settings import Settings
 from onnx_passes.check.verdict import Verdict, check
 from onnx_passes.check.verification import Verification
@@ -19,8 +19,11 @@ from onnx_passes.core.compose import PassLike
 from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import ExitCode, ModelError, OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.core.measure import count_nodes
+from onnx_passes.core.naming import kebab
 from onnx_passes.core.plan import plan
-from onnx_passes.debug.why_not import WhyNot, why_not
+from onnx_passes.core.records import StepRecord
+from onnx_passes.debug.attempts import Attempt
+from onnx_passes.debug.why_not import RuleReport, WhyNot, why_not
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.diff import ModelDiff, diff
 from onnx_passes.graph.find_node import Place
@@ -28,14 +31,15 @@ from onnx_passes.graph.load import Source, load
 from onnx_passes.graph.origin import title_of
 from onnx_passes.graph.save import External, SaveReport, Target, save
 from onnx_passes.history.events import Ancestry
+from onnx_passes.history.recording import Recording
+from onnx_passes.rewrite.match import Match
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.session.data import Data
+from onnx_passes.session.data import Data, plan_of
 from onnx_passes.session.failed import FailedStep
-from onnx_passes.session.finding import Matches, find
-from onnx_passes.session.replay import replay
-from onnx_passes.session.states import SessionState, Steps
-from onnx_passes.session.trial import matches_of
-from onnx_passes.session.writing import Passes, Pipeline, pipeline_of, with_options
+from onnx_passes.session.finding import Matches, Miss, containers, find
+from onnx_passes.session.states import SessionState, StateHistory
+from onnx_passes.session.writing import Passes, PipelineText, pipeline_of, with_options
+from onnx_passes.verify.comparison.evidence import level_of_run
 from onnx_passes.verify.run.execute import ExecutionError
 from onnx_passes.verify.run.loadable import as_writable
 from onnx_passes.verify.samples.reference import Array
@@ -100,9 +104,9 @@ class Session(Displayed):
         return self._state.path()[0].model
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> StateHistory:
         """Return the states from the original to the current one, and the undone ones."""
-        return Steps((*self._state.path(), *reversed(self._undone)), self._state.number)
+        return StateHistory((*self._state.path(), *reversed(self._undone)), self._state.number)
 
     @property
     def branches(self) -> dict[str, Session]:
@@ -110,7 +114,7 @@ class Session(Displayed):
         return dict(self._branches)
 
     @property
-    def pipeline(self) -> Pipeline:
+    def pipeline(self) -> PipelineText:
         """Return the pipeline text of the session: the command line reproduces its model from the original."""
         return pipeline_of(self._state.path())
 
@@ -258,3 +262,79 @@ class Session(Displayed):
             hint = did_you_mean(other, self._branches) or f"branches are {', '.join(self._branches)}"
             raise UsageError(f"'{other}' is neither a branch nor a file", hint=hint)
         return load(other)
+
+
+def replay(state: SessionState) -> Result:
+    """Repeat the steps to a state with recording; evidence and times of the steps are kept.
+
+    Verification, which is most of the cost of a step, is not repeated.
+    """
+    result = run_plan(plan_of(state), copy_model(state.path()[0].model), (), Recording())
+    run, before = result.record, [each.result for each in state.path() if each.result is not None]
+    _take_over([step for each in before for step in each.steps], run.steps)
+    run.cpu, run.wall = sum(each.record.cpu for each in before), sum(each.record.wall for each in before)
+    run.level = level_of_run(run)
+    return result
+
+
+def _take_over(known: list[StepRecord], steps: list[StepRecord]) -> None:
+    """Copy evidence and times to repeated steps; a plan has the same steps each time it runs."""
+    if [step.name for step in known] != [step.name for step in steps]:
+        return
+    for old, new in zip(known, steps, strict=True):
+        new.evidence, new.proofs, new.cpu, new.wall = old.evidence, old.proofs, old.cpu, old.wall
+
+
+_MISSES = 5
+"""Maximum number of misses kept per rule, those that matched furthest."""
+
+
+def matches_of(model: ir.Model, what: PassLike) -> Matches:
+    """Try the rules of a pass at every node without changes, on a copy prepared by the required passes."""
+    answer = why_not(model, what, top=_all_nodes(model))
+    here = {
+        value.name: node for container in containers(model) for node in container.all_nodes() for value in node.outputs
+    }
+    found, missed, more = list[Match](), list[Miss](), 0
+    for report in answer.rules:
+        found += [_match(model, attempt, here) for attempt in report.attempts if attempt.applies]
+        misses = [attempt for attempt in report.attempts if attempt.stops and _is_near(attempt)]
+        more += len(misses[_MISSES:])
+        missed += [_miss(report, attempt, here) for attempt in misses[:_MISSES]]
+    order = {node: number for number, node in enumerate(here.values())}
+    found.sort(key=lambda match: order.get(match.root, len(order)))
+    return Matches(what if isinstance(what, str) else _name(what), model, tuple(found), tuple(missed), more)
+
+
+def _all_nodes(model: ir.Model) -> int:
+    return sum(1 for container in containers(model) for _ in container.all_nodes()) + 1
+
+
+def _name(what: object) -> str:
+    if isinstance(what, type):
+        return getattr(what, "text_name", "") or kebab(what.__name__)
+    return getattr(what, "name", None) or str(what)
+
+
+def _is_near(attempt: Attempt) -> bool:
+    """Return whether an attempt matched more than its root."""
+    return attempt.complete or len(attempt.matched) > 1
+
+
+def _match(model: ir.Model, attempt: Attempt, here: dict[str | None, ir.Node]) -> Match:
+    """Return the match on the nodes of the model itself, found by name."""
+    nodes = tuple(_own(attempt.nodes, here))
+    root = nodes[0]
+    graph = root.graph if root.graph is not None else model.graph
+    return Match(model, graph, root, nodes, tuple(root.outputs), dict(attempt.bindings))
+
+
+def _miss(report: RuleReport, attempt: Attempt, here: dict[str | None, ir.Node]) -> Miss:
+    progress = "" if attempt.complete else f"{len(attempt.matched)} of {attempt.size} nodes matched, but "
+    reasons = tuple(str(stop) for stop in attempt.stops)
+    return Miss(report.rule, attempt.node, progress, reasons, tuple(_own(attempt.nodes, here)))
+
+
+def _own(nodes: Sequence[ir.Node], here: dict[str | None, ir.Node]) -> Iterator[ir.Node]:
+    for node in nodes:
+        yield here.get(node.outputs[0].name if node.outputs else None, node)

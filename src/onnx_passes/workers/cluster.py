@@ -1,13 +1,15 @@
-"""The workers of a run: their number, and the store of models and data."""
+"""The workers of a run, on this machine or on a Dask cluster, and the store of models and data."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import tempfile
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.workers.completed import Lost, completed
@@ -43,7 +45,7 @@ def dask_cluster(scheduler: str, *, store: str | None = None, uses_store: bool =
 
     Workers must have access to the store. If it is not used, they open files under their path (``require_seen``).
     """
-    from onnx_passes.workers.dask import connected
+    from onnx_passes.workers.cluster import connected
 
     with connected(scheduler) as (workers, size), _store(store) as place:
         cluster = Cluster(workers, size, place)
@@ -105,3 +107,30 @@ def _store(location: str | None) -> Generator[Store]:
         return
     with tempfile.TemporaryDirectory(prefix="onnx-passes-") as folder:
         yield Store(folder)
+
+
+_SECONDS = 10
+
+
+@contextlib.contextmanager
+def connected(scheduler: str) -> Generator[tuple[Workers, int]]:
+    """Connect to a scheduler, and return its workers and their number of concurrent tasks."""
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError:
+        raise UsageError("Dask is not installed", hint="pip install 'onnx-passes[dask]'") from None
+    try:
+        client = distributed.Client(scheduler, timeout=_SECONDS)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise UsageError(
+            f"the scheduler does not answer ({str(error).splitlines()[0]})",
+            where=scheduler,
+            hint="start one with 'dask scheduler', and workers with 'dask worker ADDRESS'",
+        ) from error
+    try:
+        size = sum(client.nthreads().values())
+        if not size:
+            raise UsageError("the scheduler has no workers", where=scheduler, hint=f"start 'dask worker {scheduler}'")
+        yield client.get_executor(pure=False), size
+    finally:
+        client.close()

@@ -16,11 +16,11 @@ from onnx.reference import ReferenceEvaluator
 
 from onnx_passes.graph.traits import operators
 from onnx_passes.numbers import values
-from onnx_passes.numbers.algebra import UnsupportedError
+from onnx_passes.numbers.rings import UnsupportedError
 from onnx_passes.numbers.scalars import SCALARS
 from onnx_passes.numbers.terms import Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
-from onnx_passes.proofs.inputs import variables
+from onnx_passes.proofs.samples import variables
 from tests.helpers.thorough import some
 
 _OLDEST, _NEWEST = 7, 23

@@ -6,12 +6,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers.algebra import UnsupportedError
+from onnx_passes.numbers.rings import UnsupportedError
 from onnx_passes.numbers.terms import Terms
 from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.quant import Quant
 from onnx_passes.ops.semantics.evaluation import Evaluation
-from onnx_passes.proofs.inputs import variables
+from onnx_passes.proofs.samples import variables
 from onnx_passes.verify.run.execute import Executor
 from tests.passes.tools import model_of
 

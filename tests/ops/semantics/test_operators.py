@@ -7,12 +7,12 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.numbers import values
-from onnx_passes.numbers.algebra import Tensor
+from onnx_passes.numbers.rings import Tensor
 from onnx_passes.numbers.terms import CALL, Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.equal import prove_equal
-from onnx_passes.proofs.inputs import variables
 from onnx_passes.proofs.proof import Proof
+from onnx_passes.proofs.samples import variables
 from tests.helpers.random_nodes import NODES, Drawn, some
 from tests.helpers.thorough import THOROUGH
 

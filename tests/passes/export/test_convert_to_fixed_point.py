@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 
 import onnx_passes
-from onnx_passes.passes.export.fixed_point import FixedPointArray
+from onnx_passes.passes.export.hls4ml_layers import FixedPointArray
 from onnx_passes.testing import check_pass
 
 GENERAL = "qonnx.custom_op.general"

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import onnx_passes
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.graph.load import load
-from onnx_passes.passes.export.export_integer import ExportInteger
-from onnx_passes.passes.export.integer_thresholds import before_rounding
+from onnx_passes.passes.export.export_integer import ExportInteger, before_rounding
 from tests.helpers.small_models import named
 from tests.passes.export.tools import (
     GENERAL,

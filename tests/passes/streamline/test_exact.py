@@ -10,8 +10,7 @@ import onnx_passes
 from onnx_passes.check.verification import Verification
 from onnx_passes.core.build import collect
 from onnx_passes.numbers.surds import nearest
-from onnx_passes.ops.semantics.exact import evaluate
-from onnx_passes.ops.semantics.exact_values import exact_value, has_exact_value
+from onnx_passes.ops.semantics.exact import evaluate, exact_value, has_exact_value
 from onnx_passes.passes.streamline.semantics import QuantizedPipeline
 from onnx_passes.testing.tied_networks import tied_inputs, tied_network
 from onnx_passes.verify.failure import PostconditionError

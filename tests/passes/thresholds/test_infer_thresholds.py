@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onnx_passes.check.blame.culprit import first_divergence
+from onnx_passes.check.blame.diagnosis import first_divergence
 from onnx_passes.core.base import Context
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onnx_passes
-from onnx_passes.passes.thresholds.offsets import find_offsets
-from onnx_passes.passes.thresholds.separate_thresholds import SeparateThresholds
+from onnx_passes.passes.thresholds.separate_thresholds import SeparateThresholds, find_offsets
 from tests.passes.quant.tools import reasons
 from tests.passes.thresholds.tools import DOMAINS, WEIGHTED, constants_text, grid, make, quantized, results, thresholds
 from tests.passes.tools import apply, model_of, operators

@@ -11,8 +11,7 @@ import pytest
 from onnx_passes.core.claims import Claim
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.declarations import Declared, out_of_order, wrong_annotation
-from onnx_passes.verify.comparison.evidence import evidence_of, says_nothing
-from onnx_passes.verify.comparison.promise import Limits, Promise
+from onnx_passes.verify.comparison.evidence import Limits, Promise, evidence_of, says_nothing
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 

@@ -15,7 +15,7 @@ from onnx_passes.core.base import Analysis, Annotation, PassResult, Transformati
 from onnx_passes.core.claims import Claim
 from onnx_passes.verify.comparison import ulp
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.promise import (
+from onnx_passes.verify.comparison.evidence import (
     DEFAULT,
     Limits,
     Promise,

@@ -9,7 +9,7 @@ import pytest
 from onnx_passes.core.base import PassResult, Transformation
 from onnx_passes.core.claims import Claim
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.promise import Limits, promise_of
+from onnx_passes.verify.comparison.evidence import Limits, promise_of
 
 
 class Strict(Transformation):

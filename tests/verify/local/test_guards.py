@@ -12,7 +12,7 @@ from onnx_passes.api import apply
 from onnx_passes.core.claims import Claim, ClaimKind
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.promise import Promise
+from onnx_passes.verify.comparison.evidence import Promise
 from onnx_passes.verify.local.batch import FragmentBatch
 from onnx_passes.verify.local.specials import Specials
 from onnx_passes.verify.local.windows import Window, WindowCheck, Windows

@@ -7,7 +7,7 @@ import pytest
 from onnx_passes import RewriteRulePass, Transformation, apply, passes
 from onnx_passes.check.verification import Verification
 from onnx_passes.fragment.fragment import Fragment
-from onnx_passes.verify.proving.agreement import disagreement, has_same_bits
+from onnx_passes.verify.proving.congruence import disagreement, has_same_bits
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.shapes import _computation
 from onnx_passes.verify.run.execute import Executor

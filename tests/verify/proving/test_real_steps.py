@@ -7,8 +7,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.numbers.reals import Reals
-from onnx_passes.ops.semantics.exact_values import set_exact_value
-from onnx_passes.verify.proving.meanings import same_numbers, stands_for
+from onnx_passes.ops.semantics.exact import set_exact_value
+from onnx_passes.verify.proving.forms import same_numbers, stands_for
 from onnx_passes.verify.proving.real_steps import METHOD
 from tests.verify.proving.windows import Q, is_exact, prove
 

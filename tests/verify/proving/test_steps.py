@@ -5,10 +5,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import api
-from onnx_passes.fragment.fragment import Fragment
-from onnx_passes.fragment.running import SideBySide
+from onnx_passes.fragment.fragment import Fragment, SideBySide
 from onnx_passes.proofs.proof import Proof
-from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
+from onnx_passes.verify.proving.domain import computed, is_arithmetic
 from onnx_passes.verify.proving.facts import Budget, Facts
 from onnx_passes.verify.proving.finite import METHOD as FINITE
 from onnx_passes.verify.proving.pointwise import Pointwise, pointwise

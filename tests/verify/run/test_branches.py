@@ -4,9 +4,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.run import branches
-from onnx_passes.verify.run.branches import apart_from_inputs
+from onnx_passes.verify.run import pack
 from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.run.pack import apart_from_inputs
 
 MODEL = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -37,7 +37,7 @@ def test_few_nodes_stay_where_they_are():
 
 
 def test_nodes_that_nothing_fed_reaches_are_apart(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(branches, "_MANY", 0)
+    monkeypatch.setattr(pack, "_MANY", 0)
     model = ir.from_onnx_text(MODEL)
     assert names(model, {"x", "fed"}) == ["a", "b", "c", "up"]
     assert names(model, {"x"}) == ["a", "b", "c", "up", "f"]
@@ -50,8 +50,8 @@ def test_results_are_the_same(monkeypatch: pytest.MonkeyPatch, size: int, feeds:
     model = ir.from_onnx_text(MODEL)
     inner = [value for node in model.graph for value in node.outputs if value.name in {"b", "indices", "louder"}]
     plain = Executor().prepare(model, also=inner, engine="onnxruntime", feeds=feeds).run(sample)
-    monkeypatch.setattr(branches, "_MANY", 0)
-    monkeypatch.setattr(branches, "_IN_A_BRANCH", size)
+    monkeypatch.setattr(pack, "_MANY", 0)
+    monkeypatch.setattr(pack, "_IN_A_BRANCH", size)
     branched = Executor().prepare(model, also=inner, engine="onnxruntime", feeds=feeds).run(sample)
     assert list(branched) == list(plain)
     for name, array in plain.items():
@@ -59,7 +59,7 @@ def test_results_are_the_same(monkeypatch: pytest.MonkeyPatch, size: int, feeds:
 
 
 def test_models_of_old_versions_run(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(branches, "_MANY", 0)
+    monkeypatch.setattr(pack, "_MANY", 0)
     model = ir.from_onnx_text(
         '<ir_version: 3, opset_import: ["": 8]> g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}>'
         "{ n = Neg(w) y = Add(x, n) }"
@@ -70,7 +70,7 @@ def test_models_of_old_versions_run(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_weights_that_are_handed_over_reach_branches(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(branches, "_MANY", 0)
+    monkeypatch.setattr(pack, "_MANY", 0)
     model = ir.from_onnx_text(
         '<ir_version: 10, opset_import: ["": 20]> g (float[1000] x) => (float[1000] y) <float[1] w = {1}>'
         "{ n = Neg(w) y = Add(x, n) }"

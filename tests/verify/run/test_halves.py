@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes import apply
-from onnx_passes.verify.comparison.promise import DEFAULT, Limits
+from onnx_passes.verify.comparison.evidence import DEFAULT, Limits
 from onnx_passes.verify.run.execute import Executor
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'

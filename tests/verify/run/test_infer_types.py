@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.verify.run.infer_types import infer_types
+from onnx_passes.verify.run.element_types import infer_types
 
 DECLARED = {
     "an output of another size": ("float[2, 9] y", "", "Neg(x)"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Sample
-from onnx_passes.verify.run.pace import Pace
+from onnx_passes.verify.run.resources import Pace
 
 
 class Clocked(Executable):

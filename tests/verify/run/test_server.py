@@ -16,10 +16,9 @@ from onnx_passes import save
 from onnx_passes.graph.load import load
 from onnx_passes.verify.run import server
 from onnx_passes.verify.run.execute import ExecutionError, Executor, MemoryLimitError
-from onnx_passes.verify.run.footprint import footprint
-from onnx_passes.verify.run.profile import Profile
 from onnx_passes.verify.run.resources import Resources
-from onnx_passes.verify.run.sessions import InChild, InProcess
+from onnx_passes.verify.run.server import Profile
+from onnx_passes.verify.run.sessions import InChild, InProcess, footprint
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux alone")
 
@@ -84,7 +83,7 @@ def test_weights_are_read_from_the_files_that_they_lie_in(external, tmp_path, mo
     save(product(), tmp_path / "m.onnx", external=external)
     model = load(tmp_path / "m.onnx")
     copied: list[object] = []
-    monkeypatch.setattr("onnx_passes.verify.run.weights._copied", copied.append)
+    monkeypatch.setattr("onnx_passes.verify.run.sessions._copied", copied.append)
     found = large().prepare(model).run(sample())["y"]
     assert not copied
     assert found.tobytes() == Executor().prepare(product()).run(sample())["y"].tobytes()

@@ -8,7 +8,7 @@ import onnx_passes
 from onnx_passes.check.verdict import check
 from onnx_passes.core.claims import Claim
 from onnx_passes.verify.run.execute import ExecutionError, Executor
-from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
+from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import generate
 
 HEADER = '<ir_version: 10, opset_import: ["": 18]>'

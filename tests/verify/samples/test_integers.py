@@ -7,8 +7,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.run.pace import Pace
-from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated, run_samples
+from onnx_passes.verify.run.resources import Pace
+from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated, run_samples
 from onnx_passes.verify.samples.generate import Sampling, affordable_size, draft
 from onnx_passes.verify.samples.integers import any_integers, freedom
 from tests.planted.planting import text

@@ -11,7 +11,7 @@ import pytest
 from onnx_passes import RewriteRulePass, Transformation, apply
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor, TimeLimitError
-from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated, run_samples
+from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated, run_samples
 from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
 from onnx_passes.verify.samples.integers import decisive_values
 from onnx_passes.verify.samples.size_search import Misfit, Place, Relations, search_sizes

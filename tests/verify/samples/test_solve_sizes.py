@@ -9,7 +9,7 @@ import pytest
 
 from onnx_passes import apply
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.samples.fitting import run_samples
+from onnx_passes.verify.samples.coverage import run_samples
 from onnx_passes.verify.samples.sizes import SizeSolver
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'

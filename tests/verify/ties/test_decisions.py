@@ -17,7 +17,7 @@ from onnx_passes.verify.ties.decisions import (
     not_below_last_places,
     values_behind,
 )
-from onnx_passes.verify.ties.forcing import Forced
+from onnx_passes.verify.ties.exact import Forced
 
 Q = "qonnx.custom_op.general"
 HEAD = f'<ir_version: 10, opset_import: ["": 20, "{Q}" : 1]> g'

@@ -8,11 +8,10 @@ import numpy as np
 
 from onnx_passes.analysis.ranges.convolutions import is_padded
 from onnx_passes.analysis.ranges.grid import Grid, total
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.ranges.range import UNKNOWN, Range, exact_up_to
 from onnx_passes.analysis.ranges.site import RANGES, Site
-from onnx_passes.analysis.windows import averaged
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, FINN_DOMAIN, GENERAL_DOMAINS
+from onnx_passes.ops.windows import averaged
 
 
 def _spatial(site: Site, *, last: bool = False) -> list[int] | None:

@@ -8,8 +8,7 @@ import numpy as np
 
 from onnx_passes.analysis.ranges.elementwise import add, corners, multiply
 from onnx_passes.analysis.ranges.grid import Grid, nearly_integer, product_of, same, spanned, total
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.ranges.range import UNKNOWN, Range, exact_up_to
 from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.analysis.sums import Contraction, Labels, contraction_of
 from onnx_passes.ops.definition import GENERAL_DOMAINS

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.rounding import unit_of
+from onnx_passes.analysis.ranges.range import UNKNOWN, Range, unit_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
@@ -91,8 +90,8 @@ RangeRule = Callable[[Site], "Range | Sequence[Range | None] | None"]
 RANGES: Interface[RangeRule] = Interface(
     "ranges",
     "the range of its results, from those of its inputs",
-    *(f"onnx_passes.analysis.ranges.{name}" for name in ("activations", "convolutions", "elementwise", "quantizers")),
-    *(f"onnx_passes.analysis.ranges.{name}" for name in ("movement", "normalization", "pooling", "products")),
+    *(f"onnx_passes.analysis.ranges.{name}" for name in ("convolutions", "elementwise", "movement", "normalization")),
+    *(f"onnx_passes.analysis.ranges.{name}" for name in ("pooling", "products", "quantizers")),
 )
 
 

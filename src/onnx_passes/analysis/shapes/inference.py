@@ -10,8 +10,7 @@ import onnx_ir as ir
 from onnx_shape_inference import ShapeInferenceContext, check_inputs, registry
 
 from onnx_passes.analysis.shapes.corrections import CORRECTIONS
-from onnx_passes.analysis.shapes.known_shapes import contradict
-from onnx_passes.analysis.shapes.memory import Memory
+from onnx_passes.analysis.shapes.known_shapes import Memory, contradict
 from onnx_passes.analysis.shapes.standard_engine import length_of_long_vector
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.arguments import argument
@@ -105,7 +104,7 @@ def shapes_by_onnx(node: ir.Node, opsets: Mapping[str, int]) -> dict[ir.Value, i
     imports = [onnx.helper.make_opsetid(domain, number) for domain, number in opsets.items()]
     try:
         found = onnx.shape_inference.infer_node_outputs(schema, ir.to_proto(node), types, data, None, imports)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError):
         return {}
     shapes = {output: _shape(found.get(str(output.name))) for output in node.outputs}
     return {output: shape for output, shape in shapes.items() if shape is not None}

@@ -13,8 +13,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.shapes.known_shapes import KnownShapes
-from onnx_passes.analysis.shapes.memory import Memory
+from onnx_passes.analysis.shapes.known_shapes import KnownShapes, Memory
 from onnx_passes.analysis.shapes.symbolic_engine import infer_symbolically
 from onnx_passes.graph.arguments import argument, integers
 from onnx_passes.graph.constants import constant

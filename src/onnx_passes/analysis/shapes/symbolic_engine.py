@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.shapes.known_shapes import KnownShapes
-from onnx_passes.analysis.shapes.memory import Memory
+from onnx_passes.analysis.shapes.known_shapes import KnownShapes, Memory
 from onnx_passes.analysis.shapes.standard_engine import names_in_use
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph import annotations

@@ -1,27 +1,28 @@
-"""The diagnosis of a failure: which step, which rewrite, which value; and all of it in a report and a folder."""
+"""Diagnose a failure: replay the run, name step, rewrite and value that changed results, write it to a folder."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.check.baseline import REST, Baseline, ClaimViolation
-from onnx_passes.check.blame.culprit import Culprit, Snapshots, Successors, first_divergence
-from onnx_passes.check.blame.replay import BAD, GOOD, Mark, Replay, first_bad
 from onnx_passes.check.blame.reproducer import write_reproducer
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.core.instruments import Limit
+from onnx_passes.core.instruments import Instrument, Limit, StopAfter
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step
-from onnx_passes.core.records import StepRecord
+from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.verify.comparison.promise import Limits, promise_of
+from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.evidence import Limits, promise_of
 from onnx_passes.verify.failure import Failure, PostconditionError, failed_step
-from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.run.execute import Engine, Executor, Sample
 
 Taken = tuple[StepRecord, Step]
 
@@ -177,3 +178,180 @@ class Diagnosis:
             )
         except OnnxPassesError as error:
             return f"none: {error}"
+
+
+_MOST_NODES = 6
+"""So many nodes of a rewrite are described."""
+
+
+class Culprit(Instrument):
+    """The last application of a repeated run, described while its nodes are still at hand."""
+
+    def __init__(self) -> None:
+        self.rule = self.source = self.matched = self.added = ""
+        self.number = self.in_step = 0
+
+    def before_rewrite(self, application: Application) -> str | None:
+        """Describe the nodes that the application replaces."""
+        self._matched = _describe(application.matched)
+        return None
+
+    def after_rewrite(self, application: Application) -> None:
+        """Describe the application."""
+        self.number, self.rule, self.source = application.number, application.rule, application.source
+        self.in_step = application.step.applications
+        self.matched, self.added = self._matched, _describe(application.added)
+
+
+class Snapshots(Instrument):
+    """Copies of the model after steps of a repeated run (0: before the first), of most where they say they changed it.
+
+    Those that ``always`` names are kept whatever their steps say.
+    """
+
+    def __init__(self, steps: Collection[int], always: Collection[int]) -> None:
+        self._steps, self._always = frozenset(steps), frozenset(always)
+        self.models: dict[int, ir.Model] = {}
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Store the original model."""
+        if 0 in self._always:
+            self.models[0] = copy_model(model)
+
+    def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
+        """Keep the model after a step."""
+        if record.number in self._always or (record.number in self._steps and record.modified):
+            self.models[record.number] = copy_model(model)
+
+
+def first_divergence(
+    before: ir.Model,
+    after: ir.Model,
+    sample: Sample,
+    executor: Executor,
+    engine: Engine,
+    successors: Mapping[str, ir.Value] | None = None,
+) -> str:
+    """Name the first value, in the order of execution, that both models have and that differs.
+
+    ``successors`` says which value of the second model stands for which one of the first; without it, the names do.
+    """
+    known = {str(value.name): value for node in before.graph for value in node.outputs if value.name}
+    if successors is None:
+        successors = {str(value.name): value for node in after.graph for value in node.outputs if value.name in known}
+    shared = {value: name for name, value in reversed(list(successors.items())) if name in known}
+    try:
+        old = executor.prepare(before, also=[known[name] for name in shared.values()], engine=engine).run(sample)
+        new = executor.prepare(after, also=list(shared), engine=engine).run(sample)
+    except OnnxPassesError:
+        return ""
+    for node in after.graph:
+        for value in node.outputs:
+            name = shared.get(value)
+            if name is None or name not in old or value.name not in new:
+                continue
+            result = compare({name: np.asarray(old[name])}, {name: np.asarray(new[value.name])})
+            if result.first is not None:
+                return f"{result.first.message()}, computed by {_describe([node])}"
+    return ""
+
+
+def _describe(nodes: Sequence[ir.Node]) -> str:
+    shown = [_node(node) for node in nodes[-_MOST_NODES:]]
+    more = len(nodes) - len(shown)
+    return ", ".join([f"{more} more", *shown] if more else shown) or "nothing"
+
+
+def _node(node: ir.Node) -> str:
+    inputs = ", ".join((value.name or "?") if value is not None else "" for value in node.inputs)
+    outputs = ", ".join(value.name or "?" for value in node.outputs)
+    return f"{outputs} = {node.op_type}({inputs})"
+
+
+class Successors(Instrument):
+    """Follows values from the model at the beginning, of a run or where it is begun with, on.
+
+    What a rewrite replaces is followed to what it puts in; all else stays what it is as long as it keeps its name.
+    """
+
+    def __init__(self) -> None:
+        self.start: ir.Model | None = None
+        self._values: dict[str, ir.Value] = {}
+        self._links: dict[ir.Value, ir.Value] = {}
+
+    def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
+        """Begin with the original model."""
+        self.begin(model)
+
+    def after_rewrite(self, application: Application) -> None:
+        """Link replaced values to their replacements."""
+        if self.start is not None:
+            self._links.update((old, new) for old, new in application.replaced if old is not new)
+
+    def begin(self, model: ir.Model) -> None:
+        """Begin with a model."""
+        self.start = copy_model(model)
+        self._values = {str(value.name): value for node in model.graph for value in node.outputs}
+
+    def find(self, names: list[str], model: ir.Model) -> dict[str, ir.Value]:
+        """Return what stands in the model at the end for values of the one at the start, where anything does."""
+        computed = {value: str(value.name) for node in model.graph for value in node.outputs}
+        by_name = {name: value for value, name in computed.items()}
+        found: dict[str, ir.Value] = {}
+        for name in names:
+            value, seen = self._values.get(name), set[ir.Value]()
+            while value in self._links and value not in seen:
+                seen.add(value)
+                value = self._links[value]
+            if value in computed and (seen or computed[value] == name):
+                found[name] = value
+            elif name in by_name and not seen:
+                # A pass that returns another model has copied it.
+                found[name] = by_name[name]
+        return found
+
+
+class Replay:
+    """Repeats a run from the model that it started with, which ``source`` returns anew each time."""
+
+    def __init__(self, plan: Plan, source: Callable[[], ir.Model]) -> None:
+        self.plan = plan
+        self.source = source
+
+    def after_step(self, step: int, *watchers: Instrument) -> ir.Model:
+        """Return the model as it was after a step; 0 is before the first."""
+        return self._run(StopAfter(step), *watchers) if step else self.source()
+
+    def _run(self, *instruments: Instrument) -> ir.Model:
+        return Manager(instruments).run(self.plan, self.source()).model
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A model marked as good or bad, as in ``git bisect``, and why; ``skip`` is one that cannot be judged."""
+
+    status: Literal["good", "bad", "skip"]
+    reason: str = ""
+
+    @property
+    def bad(self) -> bool:
+        """Return whether the model is bad."""
+        return self.status == "bad"
+
+
+GOOD, BAD = Mark("good"), Mark("bad")
+
+
+def first_bad(good: int, bad: int, judge: Callable[[int], Mark]) -> tuple[int, int]:
+    """Narrow down from a good and a bad number to neighbours, or as far as the judge can tell."""
+    open_ = list(range(good + 1, bad))
+    while open_:
+        middle = open_[len(open_) // 2]
+        mark = judge(middle)
+        if mark.status == "skip":
+            open_.remove(middle)
+        elif mark.bad:
+            bad, open_ = middle, [number for number in open_ if number < middle]
+        else:
+            good, open_ = middle, [number for number in open_ if number > middle]
+    return good, bad

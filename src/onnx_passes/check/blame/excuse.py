@@ -11,19 +11,18 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from onnx_passes.check.baseline import Baseline
-from onnx_passes.check.blame.culprit import Successors
-from onnx_passes.check.blame.replay import Replay
+from onnx_passes.check.blame.diagnosis import Replay, Successors
 from onnx_passes.core.errors import ModelError, OnnxPassesError
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.evidence import EXPLICIT, Limits, Promise, Rounding, promise_of
 from onnx_passes.verify.comparison.noise import Noise
-from onnx_passes.verify.comparison.promise import EXPLICIT, Limits, Promise, Rounding, promise_of
 from onnx_passes.verify.local.windows import MANY, Windows
 from onnx_passes.verify.run.activations import Activations
+from onnx_passes.verify.run.element_types import infer_types
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
-from onnx_passes.verify.run.infer_types import infer_types
 from onnx_passes.verify.ties.decisions import decisions_of, values_behind
 from onnx_passes.verify.ties.explain import Ties, UnexplainedError, explain
 

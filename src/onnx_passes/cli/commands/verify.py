@@ -29,7 +29,7 @@ def command(before: str, after: str, inputs: tuple[str, ...], seed: int, toleran
     from onnx_passes.core.claims import Claim
     from onnx_passes.core.evidence import UNVERIFIED
     from onnx_passes.graph.load import load
-    from onnx_passes.verify.comparison.promise import DEFAULT, Limits
+    from onnx_passes.verify.comparison.evidence import DEFAULT, Limits
 
     limits = DEFAULT if tolerance is None else parse_tolerance(tolerance, Limits(0.0, 0.0))
     claim = Claim("equality" if tolerance is None else "tolerance")

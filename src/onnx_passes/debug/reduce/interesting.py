@@ -26,7 +26,7 @@ from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.save import save
 from onnx_passes.verify.comparison.compare import TensorStatus
-from onnx_passes.verify.comparison.promise import DEFAULT, Limits
+from onnx_passes.verify.comparison.evidence import DEFAULT, Limits
 from onnx_passes.verify.failure import Failure, PostconditionError
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.samples.generate import Sampling, draw_special, generate

@@ -1,33 +1,87 @@
-"""Evaluate networks, and elementwise operators, in real numbers: what a model computes before any float is rounded.
+"""Exact values of constants: real numbers that no float holds, kept next to the floats that they were rounded to.
 
-``evaluate`` is an oracle for small networks in exact arithmetic: every float is the rational number of its bits, or the
-exact value that a pass has stored (``exact_values.py``); sums, products and quotients are rational, batch
-normalizations divide by square roots, other functions are enclosed in intervals as narrow as the next quantizer needs.
-``apply`` evaluates one elementwise node in any arithmetic.
+A pass that merges scales writes the product as a constant of floats, which rounds it. It stores the exact product here,
+and thresholds are computed from that. An exact value is valid as long as the constant keeps its tensor; it lives in
+memory, so that constants of a model that was saved and loaded have the values of their floats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.graph.operators import STANDARD
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.traits import is_elementwise
-from onnx_passes.numbers.algebra import Algebra, Symbol, Tensor, TooLargeError, UnsupportedError
 from onnx_passes.numbers.arithmetic import Arithmetic, ExactArithmetic, RealsArithmetic, UnknownOperatorError
 from onnx_passes.numbers.real_functions import RealAlgebra
 from onnx_passes.numbers.reals import Reals
+from onnx_passes.numbers.rings import Algebra, Symbol, Tensor, TooLargeError, UnsupportedError
 from onnx_passes.numbers.surds import exactly
-from onnx_passes.ops.quantizing import has_scales
+from onnx_passes.ops.quantizer import has_scales
 from onnx_passes.ops.semantics.evaluation import Evaluation
-from onnx_passes.ops.semantics.exact_values import exact_value
 from onnx_passes.ops.semantics.table import OperatorView
+
+_KEY = "onnx_passes.exact"
+
+
+class _ExactValue:
+    """Real numbers and the tensor that rounds them; copies of a model share both."""
+
+    def __init__(self, tensor: ir.TensorProtocol, numbers: Reals) -> None:
+        self.tensor = tensor
+        self.numbers = numbers
+
+    def __deepcopy__(self, memo: object) -> _ExactValue:
+        return self
+
+
+def set_exact_value(value: ir.Value, numbers: Reals) -> None:
+    """Store the exact value of a constant: real numbers in its shape."""
+    tensor = constant_tensor(value)
+    assert tensor is not None
+    assert tuple(tensor.shape.numpy()) == numbers.shape
+    _meta(value)[_KEY] = _ExactValue(tensor, numbers)
+
+
+def has_exact_value(value: ir.Value | None) -> bool:
+    """Return whether an exact value is stored for a constant."""
+    return value is not None and _stored(value) is not None
+
+
+def exact_value(value: ir.Value | None) -> Reals | None:
+    """Return the exact value of a constant: the stored one, else that of its bits; None if not a finite constant."""
+    if value is None:
+        return None
+    stored = _stored(value)
+    if stored is not None:
+        return stored.numbers
+    held = constant(value)
+    return None if held is None or not _is_finite(held) else Reals.of(held)
+
+
+def stored_exact_value(value: ir.Value) -> object | None:
+    """Return the object that holds the stored exact value of a constant, to tell whether another one was stored."""
+    return _meta(value).get(_KEY) if value.meta else None
+
+
+def _stored(value: ir.Value) -> _ExactValue | None:
+    stored = _meta(value).get(_KEY) if value.meta else None
+    return stored if isinstance(stored, _ExactValue) and stored.tensor is constant_tensor(value) else None
+
+
+def _meta(value: ir.Value) -> MutableMapping[str, Any]:
+    return cast("MutableMapping[str, Any]", value.meta)
+
+
+def _is_finite(held: np.ndarray) -> bool:
+    return held.dtype.kind in "iub" or (held.dtype.kind == "f" and bool(np.isfinite(held).all()))
+
 
 _BY_CHANNEL = frozenset({"BatchNormalization", "Dropout", "Identity"})
 """Operators that compute element by element from parameters of channels, or return their input."""
@@ -50,6 +104,10 @@ class ExactAlgebra(RealAlgebra):
             array[:] = numbers
         found = np.broadcast_to(super().scalar(symbol, distinct), len(numbered))
         return found[np.array(places, np.intp)].reshape(operands[0].shape)
+
+    def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
+        """Compute a function of sequences; one number alone is an array of rank 0."""
+        return np.asarray(super().sequence(symbol, operands), object)
 
 
 class _ExactEvaluation(Evaluation):

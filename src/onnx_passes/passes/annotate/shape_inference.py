@@ -5,8 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.shapes.known_shapes import KnownShapes, contradict, forget_made_up
-from onnx_passes.analysis.shapes.memory import Memory
+from onnx_passes.analysis.shapes.known_shapes import KnownShapes, Memory, contradict, forget_made_up
 from onnx_passes.analysis.shapes.standard_engine import (
     false_claims,
     fill_gaps,

@@ -1,4 +1,4 @@
-"""Convert the floating-point values of a model to another type, with a reason for every node that stays."""
+"""Convert floats to another type where measured magnitudes fit, with a reason for every node that stays."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from onnx_passes.passes.convert.precision import Precision
 from onnx_passes.rewrite.choice import chosen, texts_of
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
+from onnx_passes.verify.run.activations import Activations
+from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.samples.coverage import run_samples
 
 _SUMMING = ("normalization", "reduction")
 """Kinds of operators that accumulate many elements."""
@@ -106,7 +109,7 @@ class Narrow(ConvertFloats):
         return "it sums up" if self.sums and traits_of(node).kind in _SUMMING else ""
 
     def _greatest(self, model: ir.Model, editor: Editor) -> dict[ir.Value, np.ndarray]:
-        from onnx_passes.passes.convert.measure import greatest_values
+        from onnx_passes.passes.convert.float_types import greatest_values
 
         if not self.measure:
             return {}
@@ -117,3 +120,22 @@ class Narrow(ConvertFloats):
                 raise
             editor.context.note(f"values are not measured: {error}")
             return {}
+
+
+def greatest_values(model: ir.Model, data: str = "") -> dict[ir.Value, np.ndarray]:
+    """Return the largest finite magnitude of each floating-point value, on data from a file or generated.
+
+    Raises ExecutionError if the model cannot be run.
+    """
+    executor = Executor()
+    # The default samples are those of the verification, so that their overflows are known beforehand.
+    samples, _ = run_samples(executor.prepare(model), model, [data] if data else [], 0)
+    known = Activations(executor)
+    known.fill(model, samples)
+    found: dict[ir.Value, np.ndarray] = {}
+    for value in (*model.graph.inputs, *(value for node in model.graph for value in node.outputs)):
+        arrays = [array for array in known.get(value) or () if array.dtype.kind == "f"]
+        finite = [np.abs(array[np.isfinite(array)]).max(initial=0.0) for array in arrays]
+        if finite:
+            found[value] = np.array([max(finite)], np.float64)
+    return found

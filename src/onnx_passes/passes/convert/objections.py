@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.positions import Positions
 from onnx_passes.graph.randomness import is_random
-from onnx_passes.ops.quantizing import has_scales
+from onnx_passes.ops.quantizer import has_scales
 
 Objection = Callable[[ir.Node], str]
 """Returns the reason why a node keeps its type; an empty text if it need not."""

@@ -9,8 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.datatypes import FLOAT32, DataType, Integer, Interval, smallest_for, smallest_for_values
-from onnx_passes.datatypes.integers import BINARY
-from onnx_passes.datatypes.ranges import integer_ends, range_of, smallest_for_both
+from onnx_passes.datatypes.types import BINARY, integer_ends, range_of, smallest_for_both
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.tensor_types import datatype_of
 

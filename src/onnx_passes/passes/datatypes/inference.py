@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes.analysis.dataflow import Forward
 from onnx_passes.analysis.ranges import range as analysis
-from onnx_passes.analysis.ranges.rounding import exact_up_to
+from onnx_passes.analysis.ranges.range import exact_up_to
 from onnx_passes.analysis.sums import sums_within
 from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, Interval, ScaledInteger
 from onnx_passes.graph.constants import constant
@@ -28,7 +28,7 @@ _OF_SOME: Mapping[str, tuple[int, ...]] = {
 """Operands with the numbers of the result, for operators with further inputs."""
 
 
-class Inference(Forward[Fact]):
+class DatatypeInference(Forward[Fact]):
     """Facts about all values of a model: ``results`` of nodes, and the ``constants`` that are read.
 
     ``inexact`` are sums that floats may round.

@@ -15,7 +15,7 @@ from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import GENERAL_DOMAINS
-from onnx_passes.ops.quantizing import quantizer_of
+from onnx_passes.ops.quantizer import quantizer_of
 from onnx_passes.passes.datatypes.facts import DATATYPES
 
 _MOST_BITS = 64

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.options import internal
-from onnx_passes.passes.export.hls4ml_constants import give_own_constants
+from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.passes.export.hls4ml_names import rename
 from onnx_passes.passes.export.hls4ml_support import unsupported
 from onnx_passes.passes.qonnx.export_qonnx import ExportQonnx
@@ -58,3 +58,28 @@ class ExportHls4ml(EditorPass):
     def outputs_after(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return results of the original model under the new names."""
         return {self._names.get(name, name): array for name, array in results.items()}
+
+
+_RULE = "constants of their own"
+
+
+def give_own_constants(editor: Editor) -> None:
+    """Give every node input with a shared initializer its own copy."""
+    graph, names = editor.graph, editor.scope.names
+    shared = [value for value in graph.initializers.values() if is_used_elsewhere(value) and not value.is_graph_input()]
+    if not shared:
+        return
+
+    def make() -> None:
+        for value in shared:
+            for user, index in list(value.uses())[0 if value.is_graph_output() else 1 :]:
+                own = ir.Value(
+                    name=names.value(value.name or "constant"),
+                    type=value.type,
+                    shape=value.shape,
+                    const_value=value.const_value,
+                )
+                graph.register_initializer(own)
+                user.replace_input_with(index, own)
+
+    editor.change(_RULE, list(dict.fromkeys(node for value in shared for node in value.consumers())), make)

@@ -9,9 +9,7 @@ import onnx_ir as ir
 from onnx_passes.analysis.ranges.analyse import ranges_of
 from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.datatypes import BIPOLAR, TERNARY, DataType
-from onnx_passes.datatypes.integers import Integer, IntegerType
-from onnx_passes.datatypes.ranges import integer_ends, smallest_for, smallest_for_values
-from onnx_passes.datatypes.text import parse
+from onnx_passes.datatypes.types import Integer, IntegerType, integer_ends, parse, smallest_for, smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, set_layout

@@ -15,7 +15,7 @@ from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count, name_of
 from onnx_passes.ops.definition import FINN_DOMAIN
-from onnx_passes.ops.quantizing import is_quantizer
+from onnx_passes.ops.quantizer import is_quantizer
 from onnx_passes.passes.qonnx.dialect import GENERAL
 
 _NO_LAYER = "FINN has no layer for it; quantize its result, so that it becomes thresholds, or make it the last node"

@@ -1,9 +1,11 @@
-"""Fold computations on constants."""
+"""Fold computations on constants, within limits on the size of each tensor and of all together."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, MutableMapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import cast
 
 import onnx_ir as ir
@@ -13,14 +15,14 @@ from onnx_passes.analysis.shapes.standard_engine import has_gaps
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import Size, option
 from onnx_passes.core.walk import all_nodes
-from onnx_passes.graph.constants import is_constant
+from onnx_passes.graph.constants import constant_tensor, is_constant
 from onnx_passes.graph.edits import is_dead
+from onnx_passes.graph.wording import count, name_of
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.fold.candidates import Candidates, Eligibility, bytes_of
 from onnx_passes.passes.fold.evaluation import ConstantEvaluator, Results, inexact_values
 from onnx_passes.passes.fold.fold_if import inline_branches
 from onnx_passes.passes.fold.fold_shapes import fold_shapes
-from onnx_passes.passes.fold.limits import Limits, Refusals, Selection
 from onnx_passes.rewrite.editor import Editor
 
 _ROUNDS = 100
@@ -108,7 +110,7 @@ class _Round:
         self.room = room
         self.inferred = inferred
         self.changed = self.waiting = self.branched = False
-        self.refused = Refusals()
+        self.refused = FoldRefusals()
         self.may_fold = Eligibility(
             editor.scope.model, editor.scope.container.opset_imports, dequantize=options.dequantize
         )
@@ -137,7 +139,7 @@ class _Round:
                 self.editor.refuse(_CONSTANT, "an input is not constant" if variable else reason, node, at=variable)
 
     def _fold(self) -> None:
-        limits = Limits(self.options.max_size, self.options.max_input, self.options.max_growth)
+        limits = FoldLimits(self.options.max_size, self.options.max_input, self.options.max_growth)
         candidates = Candidates(
             self.editor.graph,
             self.may_fold,
@@ -159,7 +161,7 @@ class _Round:
             self.editor.remove("unused constant", unread)
 
     def _store(
-        self, results: Results, candidates: Candidates, limits: Limits, named: Collection[str]
+        self, results: Results, candidates: Candidates, limits: FoldLimits, named: Collection[str]
     ) -> Iterator[ir.Node]:
         """Store the results of each node that has all that are read; without, it would have to stay anyway."""
         by_node: dict[ir.Node, dict[ir.Value, ir.TensorProtocol]] = {}
@@ -180,3 +182,109 @@ def _may_know_more(graph: ir.Graph, *, changed: bool) -> bool:
     """Return whether shape inference may help: a node needs a shape, and not all are known."""
     asks = any(node.op_type in ("Shape", "Size") and node.domain == "" for node in all_nodes(graph))
     return asks and (changed or has_gaps(graph))
+
+
+_ALWAYS = 2**20
+_NEVER = 2**26
+_GROWTH = 4
+
+
+@dataclass(frozen=True)
+class FoldLimits:
+    """Bytes of a result, of an input, and of everything that is added."""
+
+    size: int | None
+    input: int
+    growth: int
+
+    @property
+    def computed(self) -> int:
+        """Return how large a result may be that is not stored itself."""
+        return max(self.size or 0, _NEVER)
+
+    def allow(self, size: int, source: int) -> bool:
+        """Return whether a result may be stored that was computed from constants of a given size."""
+        if self.size is not None:
+            return size <= self.size
+        return size <= _ALWAYS or size <= min(_NEVER, _GROWTH * source)
+
+
+_LARGE = "too large to store (max-size)"
+_GROWING = "beyond the growth of the model that is allowed (max-growth)"
+_FED = "with a constant too large to compute with (max-input)"
+_INEXACT = "in half precision that ONNX Runtime does not round where they stand"
+_OVERRIDABLE = "on defaults of inputs, constant only after remove-initializers-from-inputs"
+
+
+class FoldRefusals(dict[str, dict[ir.Node, int]]):
+    """Nodes that a limit excludes, with the bytes that they would need, by the reason, which names the option."""
+
+    def has(self, node: ir.Node) -> bool:
+        """Return whether a limit excludes a node."""
+        return any(node in nodes for nodes in self.values())
+
+    def notes(self) -> list[str]:
+        """Describe the excluded nodes."""
+        return [
+            f"left {count(nodes, 'node')} {why}: the largest is {name_of(worst)} with {_bytes(nodes[worst])}"
+            for why, nodes in self.items()
+            if nodes and (worst := max(nodes, key=nodes.__getitem__))
+        ]
+
+
+class Selection:
+    """The results to store: results with consumers that are not folded themselves.
+
+    ``added`` has the bytes by which storing the results of a node enlarges the model.
+    """
+
+    def __init__(
+        self,
+        candidates: Candidates,
+        limits: FoldLimits,
+        inexact: Collection[ir.Value],
+        named: Collection[str],
+        room: int,
+    ) -> None:
+        self.wanted: list[ir.Value] = []
+        self.added: dict[ir.Node, int] = {}
+        self.refused = FoldRefusals({_LARGE: dict(candidates.huge), _GROWING: {}, _FED: dict(candidates.fed)})
+        self.refused |= {_INEXACT: {}, _OVERRIDABLE: candidates.overridable}
+        folded = set(candidates.nodes)
+        readers = Counter(value for node in candidates.nodes for value in node.inputs if value is not None)
+        freed = {value for value, number in readers.items() if number == 1 and len(value.uses()) == 1}
+        # From the outputs back, because what is left alone still needs its inputs.
+        for node in reversed(candidates.nodes):
+            read = [value for value in node.outputs if value.name in named or _is_read(value, folded)]
+            if not read:
+                continue
+            size = sum(candidates.bytes[value] for value in read)
+            added = size - _bytes_of(value for value in node.inputs if value in freed)
+            if any(value in inexact for value in read):
+                self.refused[_INEXACT][node] = size
+            elif not all(limits.allow(candidates.bytes[value], candidates.source[value]) for value in read):
+                self.refused[_LARGE][node] = size
+            elif added > room:
+                self.refused[_GROWING][node] = size
+            else:
+                room -= added
+                self.added[node] = added
+                self.wanted.extend(read)
+                continue
+            folded.discard(node)
+
+
+def _is_read(value: ir.Value, folded: set[ir.Node]) -> bool:
+    return value.is_graph_output() or any(user not in folded for user, _ in value.uses())
+
+
+def _bytes_of(values: Iterable[ir.Value | None]) -> int:
+    tensors = [constant_tensor(value) for value in values]
+    return sum(bytes_of(tensor) for tensor in tensors if tensor is not None)
+
+
+def _bytes(size: int) -> str:
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return count(size, "byte")

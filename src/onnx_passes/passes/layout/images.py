@@ -14,26 +14,28 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.arguments import argument
+from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
-from onnx_passes.graph.edits import carry_annotations
+from onnx_passes.graph.edits import carry_annotations, copy_type
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.permutations import (
     Permutation,
     inverse,
+    moves_only_ones,
     permutation,
     permuted,
     reshape_target,
     transposed,
     untransposed,
 )
-from onnx_passes.graph.shapes import rank
+from onnx_passes.graph.shapes import Dim, dims, rank
+from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, set_layout
 from onnx_passes.graph.traits import is_elementwise, is_product
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.quantizer import Quantizer
 from onnx_passes.passes.layout.flattened import before_flattening
 from onnx_passes.passes.layout.rearranged import rearranged
-from onnx_passes.passes.layout.turned import as_vector, describe, describe_result, restored
 from onnx_passes.passes.move.axes import AXES, Handler, elementwise, is_join, is_steady
 from onnx_passes.passes.move.forms import shaped
 from onnx_passes.passes.move.quantizer_axes import past_quantizer
@@ -303,3 +305,43 @@ def _of_constants(nodes: Sequence[ir.Node]) -> set[ir.Value | None]:
         if node.inputs and all(value in found or is_constant(value) for value in node.inputs):
             found.update(node.outputs)
     return found
+
+
+def describe(made: ir.Value, like: ir.Value, perm: Permutation | None = None) -> ir.Value:
+    """Give a new value the type, annotations and permuted shape of another."""
+    sizes, layout = dims(like), layout_of(like)
+    set_datatype(made, datatype_of(like))
+    if layout is not None and perm is not None and len(layout) == len(perm):
+        set_layout(made, permuted(layout, perm))
+    if like.type is not None:
+        made.type = copy_type(like.type)
+    if sizes is not None:
+        made.shape = ir.Shape(sizes if perm is None else permuted(sizes, perm))
+    return made
+
+
+def as_vector(value: ir.Value, perm: Permutation) -> list[Dim] | None:
+    """Return the broadcast sizes of a vector along one axis, whose transposition is a reshape; None otherwise."""
+    sizes = dims(value)
+    if sizes is None or len(sizes) > len(perm):
+        return None
+    wide: list[Dim] = [*[1] * (len(perm) - len(sizes)), *sizes]
+    is_vector = sum(size != 1 for size in wide[1:]) <= 1
+    return wide if is_vector and moves_only_ones(perm, wide) else None
+
+
+def restored(op: Builder, value: ir.Value, perm: Permutation) -> ir.Value:
+    """Transpose a value, with its shape."""
+    sizes = dims(value)
+    return shaped(op.Transpose(value, perm=perm), None if sizes is None else permuted(sizes, perm))
+
+
+def describe_result(new: ir.Value, old: ir.Value) -> None:
+    """Set type and shape of a result, and of the value that it transposes."""
+    node = new.producer()
+    perm = permutation(node, rank(old))
+    if node is None or node.graph is not None:
+        return
+    describe(new, old)
+    if perm is not None and len(perm) == rank(old) and node.inputs[0] is not None and node.inputs[0].graph is None:
+        describe(node.inputs[0], old, inverse(perm))

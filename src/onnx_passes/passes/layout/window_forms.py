@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.windows import pads_of
 from onnx_passes.graph.arguments import argument, integer
 from onnx_passes.graph.shapes import dims, rank, static_shape
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
+from onnx_passes.ops.windows import pads_of
 from onnx_passes.passes.layout.images import CHANNELS_LAST, ChannelsLast, ChannelsLastForm
 from onnx_passes.rewrite.refusal import Refusal, no
 

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
+import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.options import option
 from onnx_passes.core.walk import all_graphs, all_nodes
+from onnx_passes.datatypes import smallest_for_values
 from onnx_passes.graph import annotations
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import carry_annotations, copy_type_and_shape, detach
-from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.wording import count, name_of
-from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, OUR_DOMAIN, definition_of
-from onnx_passes.passes.qonnx.dialect import GENERAL, OPERATORS, own_nodes, scopes
+from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, OUR_DOMAIN, Definition, definition_of
+from onnx_passes.passes.qonnx.dialect import GENERAL, OPERATORS, USUAL_LAYOUTS, own_nodes, scopes
 from onnx_passes.passes.qonnx.eject_ops import eject
 from onnx_passes.passes.qonnx.import_qonnx import normalise
-from onnx_passes.passes.qonnx.qonnx_thresholds import QonnxThresholds, qonnx_thresholds
-from onnx_passes.passes.qonnx.required import lacking
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.leftovers import Leftovers
 from onnx_passes.rewrite.passes import EditorPass
@@ -191,3 +195,130 @@ def _unread(model: ir.Model) -> list[str]:
 def _some(values: Sequence[ir.Value]) -> str:
     names = ", ".join(f"'{value.name}'" for value in values[:_NAMED])
     return f"{count(values, 'tensor')} ({names}{', …' if len(values) > _NAMED else ''})"
+
+
+_LAYOUTS = {(2, 1): "NC", (3, 1): "NCW", (3, 2): "NWC", (4, 1): "NCHW", (4, 3): "NHWC"}
+"""QONNX's layouts by rank and channel axis."""
+
+
+@dataclass(frozen=True)
+class QonnxThresholds:
+    """Parameters of QONNX's MultiThreshold that is equivalent to ours."""
+
+    rows: np.ndarray
+    scale: float
+    bias: float
+    layout: str
+    datatype: str
+
+    def build(self, op: Builder, node: ir.Node) -> ir.Value:
+        """Build the node of QONNX."""
+        x, given = node.inputs[:2]
+        if given is not None and static_shape(given) != self.rows.shape:
+            given = op.initializer(self.rows, f"{given.name}_rows")
+        return op.MultiThreshold(
+            *(x, given),
+            _domain=GENERAL,
+            out_dtype=self.datatype,
+            out_scale=self.scale,
+            out_bias=self.bias,
+            data_layout=self.layout,
+        )
+
+
+def qonnx_thresholds(definition: Definition, node: ir.Node) -> QonnxThresholds | str:
+    """Return the thresholds of a node in QONNX; the reason if QONNX cannot express them."""
+    x, given = node.inputs[0], node.inputs[1]
+    shape, thresholds = static_shape(x), constant(given)
+    weighted = node.inputs[2] if len(node.inputs) > 2 else None
+    weights = np.ones(1, np.float32) if weighted is None else constant(weighted)
+    if not isinstance(node.graph, ir.Graph):
+        return "it is inside a function"
+    if thresholds is None or weights is None:
+        return "its thresholds or weights are not constant"
+    if x is None or shape is None:
+        return "the shape of its input is not known"
+    if x.dtype is not ir.DataType.FLOAT or thresholds.dtype != np.float32 or weights.dtype != np.float32:
+        return "its input, thresholds and weights are not all float32"
+    if weights.size == 0 or (weights != weights.flat[0]).any():
+        return "its steps differ in height"
+    placed = _channels(thresholds.shape[:-1], len(shape))
+    if placed is None:
+        return "its thresholds vary along another axis than that of the channels"
+    amount = thresholds.shape[-1]
+    step = cast("np.float32", weights.flat[0])
+    bias = np.float32(definition.checked(node)["out_bias"])
+    counts = np.arange(amount + 1, dtype=np.float32)
+    levels = step * counts + bias
+    added = np.concatenate([[np.float32(0)], np.cumsum(np.full(amount, step))]) + bias
+    if not np.array_equal(levels, added):
+        return "its steps accumulate to other floats than step times count"
+    channels, layout = placed
+    rows = thresholds.reshape(channels, amount)
+    return QonnxThresholds(rows, float(step), float(bias), layout, str(smallest_for_values(levels)))
+
+
+def _channels(shape: tuple[int, ...], axes: int) -> tuple[int, str] | None:
+    """Return the number of channels and the layout; None if the thresholds vary along other axes."""
+    if len(shape) > axes:
+        return None
+    long = [axes - len(shape) + index for index, size in enumerate(shape) if size != 1]
+    if not long:
+        return 1, USUAL_LAYOUTS.get(axes, "")
+    layout = _LAYOUTS.get((axes, long[0]))
+    return (max(shape), layout) if len(long) == 1 and layout is not None else None
+
+
+_WINDOWS = {
+    (GENERAL, "MaxPoolNHWC"),
+    *((domain, name) for domain in ("", CHANNELS_LAST_DOMAIN) for name in ("AveragePool", "MaxPool")),
+    *((domain, name) for domain in ("", CHANNELS_LAST_DOMAIN) for name in ("Conv", "ConvTranspose")),
+}
+_EXPLICIT_PADDING = ("", "NOTSET")
+
+
+def lacking(node: ir.Node) -> dict[str, ir.Attr]:
+    """Return the missing attributes of a node that can be inferred."""
+    operator = (node.domain, node.op_type)
+    found: dict[str, ir.Attr] = {}
+    if operator == (GENERAL, "MultiThreshold"):
+        found = _layout(node)
+    elif operator == (GENERAL, "Im2Col"):
+        found = _input_shape(node)
+    elif operator in _WINDOWS:
+        found = _windows(node)
+    return {name: attribute for name, attribute in found.items() if not _is_given(node.attributes.get(name))}
+
+
+def _is_given(attribute: ir.Attr | None) -> bool:
+    return attribute is not None and (attribute.is_ref() or bool(attribute.value))
+
+
+def _layout(node: ir.Node) -> dict[str, ir.Attr]:
+    """Return the layout, as versions of QONNX differ in its default."""
+    layout = USUAL_LAYOUTS.get(rank(node.inputs[0]) or 0)
+    return {} if layout is None else {"data_layout": ir.AttrString("data_layout", layout)}
+
+
+def _input_shape(node: ir.Node) -> dict[str, ir.Attr]:
+    shape = static_shape(node.inputs[0])
+    return {} if shape is None else {"input_shape": ir.AttrString("input_shape", f"({','.join(map(str, shape))})")}
+
+
+def _windows(node: ir.Node) -> dict[str, ir.Attr]:
+    """Return explicit strides, padding and dilations, and the kernel size if the weights determine it."""
+    kernel = node.attributes.get("kernel_shape")
+    if kernel is not None and kernel.is_ref():
+        return {}
+    weights = static_shape(node.inputs[1]) if len(node.inputs) > 1 else None
+    own = (weights or ())[2:] if node.domain == "" else (weights or ())[1:-1]
+    sizes = list(kernel.as_ints()) if kernel is not None and kernel.value else list(own)
+    if not sizes:
+        return {}
+    wanted = {"kernel_shape": sizes, "strides": [1] * len(sizes)}
+    if node.domain or node.attributes.get_string("auto_pad", "") in _EXPLICIT_PADDING:
+        wanted["pads"] = [0] * 2 * len(sizes)
+    if weights is not None or node.domain == CHANNELS_LAST_DOMAIN:
+        wanted["dilations"] = [1] * len(sizes)
+    found = {name: ir.AttrInt64s(name, numbers) for name, numbers in wanted.items()}
+    return found | {"group": ir.AttrInt64("group", 1)} if weights is not None else found

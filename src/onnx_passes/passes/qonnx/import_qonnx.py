@@ -12,7 +12,7 @@ from onnx_passes import passes
 from onnx_passes.core.base import Context
 from onnx_passes.core.errors import UsageError
 from onnx_passes.core.options import option
-from onnx_passes.datatypes.text import parse
+from onnx_passes.datatypes.types import parse
 from onnx_passes.graph import annotations
 from onnx_passes.graph.tensor_types import DATATYPE
 from onnx_passes.ops.definition import Definition, definition_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -19,9 +19,8 @@ from onnx_passes.numbers.rounding import round_numpy
 from onnx_passes.passes.export.targets import HELP, TARGETS, Target, strangers, target_of
 from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
 from onnx_passes.passes.quant.linear import Linear, argument, dequantized, sizes_of, steps
-from onnx_passes.passes.quant.quantizer import DOMAIN, Quantizer, quantizer_of
+from onnx_passes.passes.quant.quantizer import DOMAIN, QuantParameters, quantizer_of
 from onnx_passes.passes.quant.samples import QUANT
-from onnx_passes.passes.quant.storage import Storage, storage_of
 from onnx_passes.passes.quant.widths import Width, type_bounds
 from onnx_passes.rewrite.node_rule import node_rule
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
@@ -134,7 +133,7 @@ def _signs(op: Builder, node: ir.Node) -> Rewritten:
     if held is None or values.dtype != np.float32:
         return no("the scale is not constant, or the input not in single precision", at=node)
     zero, width = np.zeros((), np.float32), Width(1, signed=True, narrow=False)
-    linear = _linear(Quantizer(held, zero, width, "ROUND", held.shape), values.shape, node)
+    linear = _linear(QuantParameters(held, zero, width, "ROUND", held.shape), values.shape, node)
     storage = storage_of(width, op.opset, of_constant=True, int4=False, target=TARGETS["onnxruntime"])
     if isinstance(linear, Refusal):
         return linear
@@ -171,7 +170,7 @@ def _linear_form(op: Builder, node: ir.Node, *, int4: bool, asymmetric: bool, ta
     return _constant(op, x, values, given, linear, storage)
 
 
-def _linear(given: Quantizer, sizes: Sequence[int | None] | None, node: ir.Node) -> Linear | Refusal:
+def _linear(given: QuantParameters, sizes: Sequence[int | None] | None, node: ir.Node) -> Linear | Refusal:
     """Return scales and zero points as vectors along their axis, or the reason why that is impossible."""
     if not np.array_equal(given.zero, np.rint(given.zero)):
         return no("the zero point is not an integer", at=node)
@@ -212,7 +211,7 @@ def _quantized(op: Builder, x: ir.Value, linear: Linear, storage: Storage) -> Re
 
 
 def _constant(
-    op: Builder, x: ir.Value, values: np.ndarray, given: Quantizer, linear: Linear, storage: Storage
+    op: Builder, x: ir.Value, values: np.ndarray, given: QuantParameters, linear: Linear, storage: Storage
 ) -> ir.Value | Refusal:
     """Build the integers of a constant, and their DequantizeLinear."""
     scale, zero = linear.spread(values.ndim)
@@ -250,3 +249,50 @@ def _parameters(op: Builder, linear: Linear, storage: Storage) -> tuple[ir.Value
 
 def _tensor(integers: np.ndarray, dtype: ir.DataType) -> ir.TensorProtocol:
     return ir.Tensor(integers.astype(dtype.numpy()), dtype=dtype)
+
+
+_SMALL_TYPES = 21
+"""The first opset with 4-bit and 16-bit types in QuantizeLinear and DequantizeLinear."""
+
+
+class Storage(NamedTuple):
+    """An integer type, and the range to clip to if it is smaller."""
+
+    dtype: ir.DataType
+    bounds: tuple[int, int]
+
+    @property
+    def has_to_clip(self) -> bool:
+        """Return whether the type has integers outside the bounds."""
+        return self.bounds != type_bounds(self.dtype)
+
+
+def storage_of(width: Width, opset: int, *, of_constant: bool, int4: bool, target: Target) -> Storage | Refusal:
+    """Return the storage type of a width: the usual one, or another one that the target supports."""
+    found = _usual_storage(width, opset, of_constant=of_constant, int4=int4)
+    if of_constant or isinstance(found, Refusal) or target.takes(found.dtype):
+        return found
+    for dtype in (ir.DataType.UINT8, ir.DataType.INT8):
+        least, greatest = type_bounds(dtype)
+        if target.takes(dtype) and least <= found.bounds[0] and found.bounds[1] <= greatest:
+            return Storage(dtype, found.bounds)
+    return no(f"{target.name} has no quantizers of {found.dtype.name}")
+
+
+def _usual_storage(width: Width, opset: int, *, of_constant: bool, int4: bool) -> Storage | Refusal:
+    bounds = (-1, 1) if width.is_bipolar else width.bounds
+    if width.is_bipolar and not of_constant:
+        return no("one signed bit is -1 or 1, and QuantizeLinear has zero as well")
+    whole = opset >= _SMALL_TYPES and not width.narrow
+    if width.bits == 4 and whole and int4:
+        return Storage(ir.DataType.INT4 if width.signed else ir.DataType.UINT4, bounds)
+    if width.bits <= 8:
+        return Storage(ir.DataType.INT8 if width.signed else ir.DataType.UINT8, bounds)
+    if width.bits == 16 and whole:
+        return Storage(ir.DataType.INT16 if width.signed else ir.DataType.UINT16, bounds)
+    if of_constant and bounds[1] < 1 << 31:
+        return Storage(ir.DataType.INT32, bounds)
+    if width.bits == 16:
+        reason = "ONNX Runtime does not clip them" if width.narrow else f"convert-opset{{version={_SMALL_TYPES}}} first"
+        return no(f"16 bits need {'their full range' if width.narrow else f'opset {_SMALL_TYPES}'}: {reason}")
+    return no(f"QuantizeLinear has no type of {width.bits} bits")

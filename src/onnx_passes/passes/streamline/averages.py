@@ -8,10 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.streamlined import Reason
-from onnx_passes.analysis.windows import averaged, counts, image_sizes, windows_of
 from onnx_passes.graph.shapes import dimension
 from onnx_passes.numbers.reals import Reals
-from onnx_passes.ops.windows import SlidingWindows
+from onnx_passes.ops.windows import SlidingWindows, averaged, counts, image_sizes, windows_of
 from onnx_passes.passes.streamline.choices import reduced_axes, squeezed
 from onnx_passes.passes.streamline.form import PARAMETER, VARIES, Form, FormBuilder
 from onnx_passes.passes.streamline.products import pads, varies

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.datatypes.ranges import smallest_for_values
+from onnx_passes.datatypes.types import smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.tensor_types import set_datatype

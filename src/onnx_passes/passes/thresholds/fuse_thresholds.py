@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import option
-from onnx_passes.datatypes.ranges import integer_ends, smallest_for_values
+from onnx_passes.datatypes.types import integer_ends, smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank

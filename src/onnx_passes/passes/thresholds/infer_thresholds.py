@@ -6,8 +6,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.options import option
-from onnx_passes.ops.quantizer import rounds_to_integers
-from onnx_passes.ops.quantizing import BIPOLAR_LEVELS, quantizer_of
+from onnx_passes.ops.quantizer import BIPOLAR_LEVELS, quantizer_of, rounds_to_integers
 from onnx_passes.passes.thresholds.conversion import End, Semantics, convert_all, promise_of_semantics
 from onnx_passes.passes.thresholds.levels import clipped, levels_of
 from onnx_passes.rewrite.editor import Editor

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes.ranges import smallest_for
+from onnx_passes.datatypes.types import smallest_for
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.numbers.rounding import Edge
-from onnx_passes.ops.quantizing import quantizer_of
+from onnx_passes.ops.quantizer import quantizer_of
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, is_thresholds, level_values
 from onnx_passes.passes.thresholds.tail import Tail
 

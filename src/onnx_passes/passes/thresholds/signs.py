@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.datatypes.ranges import smallest_for, smallest_for_values
+from onnx_passes.datatypes.types import smallest_for, smallest_for_values
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import carry_annotations, copy_type_and_shape

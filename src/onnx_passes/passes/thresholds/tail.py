@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.fragment.channels import ByChannel
+from onnx_passes.fragment.assembly import ByChannel
 from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant, is_constant
 from onnx_passes.graph.shapes import dimension, rank, same_shape

@@ -1,19 +1,20 @@
-"""A campaign: many rules from many seeds, in parallel; findings are deduplicated and stored."""
+"""A campaign: many rules from many seeds, in parallel, with a journal; findings are deduplicated and stored."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from onnx_passes.core.errors import UsageError
 from onnx_passes.testing.fuzz.corpus import Corpus
-from onnx_passes.testing.fuzz.journal import Entry, Journal, Noted
-from onnx_passes.testing.fuzz.report import Finding, FuzzReport
-from onnx_passes.testing.fuzz.tasks import Plan, Task, Tried, Workshop, do_task
+from onnx_passes.testing.fuzz.report import FuzzReport, RuleFailure
+from onnx_passes.testing.fuzz.tasks import CampaignPlan, Found, Task, Tried, Workshop, do_task
 from onnx_passes.testing.fuzz.trial import is_dead
 from onnx_passes.workers.cluster import Cluster
 from onnx_passes.workers.completed import Lost, completed
@@ -49,12 +50,12 @@ Key = tuple[str, str, str]
 class Campaign:
     """Runs rules from seeds, and merges their findings; with a corpus it continues an earlier campaign."""
 
-    def __init__(self, plan: Plan, corpus: Path | None = None) -> None:
+    def __init__(self, plan: CampaignPlan, corpus: Path | None = None) -> None:
         self.plan = plan
         self.rules = _by_turns(plan.names)
         self.met: dict[Key, Met] = {}
         self.failures: dict[str, str] = {}
-        self._done: dict[tuple[str, int], Entry] = {}
+        self._done: dict[tuple[str, int], JournalEntry] = {}
         self._corpus = None if corpus is None else Corpus(corpus)
         self._journal = None if corpus is None else Journal(corpus, plan.version())
         for entry in () if self._journal is None else self._journal.entries():
@@ -64,7 +65,7 @@ class Campaign:
 
     def run(
         self, seeds: Iterable[int], *, cluster: Cluster | None = None, seconds: float | None = None
-    ) -> Iterator[Finding]:
+    ) -> Iterator[RuleFailure]:
         """Run all rules from one seed, then from the next, and yield new findings.
 
         No task is started after ``seconds``. Workers are those of the cluster, or this process.
@@ -85,12 +86,12 @@ class Campaign:
             if (rule, seed) not in self._done:
                 yield Task(self.plan, rule, seed)
 
-    def _take(self, results: Iterator[tuple[Task, Tried | Lost]]) -> Iterator[Finding]:
+    def _take(self, results: Iterator[tuple[Task, Tried | Lost]]) -> Iterator[RuleFailure]:
         for task, tried in results:
             if isinstance(tried, Lost) or tried.failure:
                 self.failures[f"{task.rule} from seed {task.seed}"] = getattr(tried, "failure", "") or str(tried)
                 continue
-            entry, fresh = Entry.of(tried, task.seed), list[Finding]()
+            entry, fresh = JournalEntry.of(tried, task.seed), list[RuleFailure]()
             self._count(entry)
             for found in tried.found:
                 met = self.met[found.finding.rule or task.rule, str(found.finding.kind), found.structure]
@@ -102,7 +103,7 @@ class Campaign:
                 self._journal.add(entry)
             yield from fresh
 
-    def _count(self, entry: Entry) -> None:
+    def _count(self, entry: JournalEntry) -> None:
         """Add the result of a task."""
         if (entry.rule, entry.seed) in self._done:
             return
@@ -199,3 +200,88 @@ def _by_turns(rules: Iterable[str]) -> list[str]:
         placed.append((places[family], rule))
         places[family] += 1
     return [rule for _, rule in sorted(placed, key=itemgetter(0))]
+
+
+_NAME = "campaign.jsonl"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Finding in the journal: its kind, structure and size of the reduced model, and the wrong rule."""
+
+    kind: str
+    structure: str
+    size: int
+    message: str
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """Task that was done."""
+
+    rule: str
+    seed: int
+    cases: int
+    matches: int
+    skipped: int
+    seconds: float
+    findings: tuple[Noted, ...] = ()
+    disputed: int = 0
+
+    @staticmethod
+    def of(tried: Tried, seed: int) -> JournalEntry:
+        """Return the entry for the result of a task."""
+        report = tried.report
+        noted = [_noted(found) for found in tried.found]
+        counts = (report.cases, report.matches, report.skipped, round(report.seconds, 3))
+        return JournalEntry(report.rule, seed, *counts, tuple(noted), report.disputed)
+
+
+def _noted(found: Found) -> Noted:
+    finding = found.finding
+    return Noted(str(finding.kind), found.structure, found.size, finding.message, finding.rule)
+
+
+class Journal:
+    """File that grows by a line with every task; an incomplete last line is ignored."""
+
+    def __init__(self, folder: Path, version: str) -> None:
+        self._path = folder / _NAME
+        self._version = version
+
+    def entries(self) -> Iterator[JournalEntry]:
+        """Read the entries of this version."""
+        try:
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UsageError(f"cannot be read: {error.strerror}", where=str(self._path)) from error
+        for line in lines:
+            entry = self._entry(line)
+            if entry is not None:
+                yield entry
+
+    def add(self, entry: JournalEntry) -> None:
+        """Write a line atomically."""
+        line = json.dumps({"version": self._version, **asdict(entry)}) + "\n"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a+b", buffering=0) as file:
+                end = file.tell()
+                file.seek(max(0, end - 1))
+                is_cut = end > 0 and file.read(1) != b"\n"
+                file.write(("\n" * is_cut + line).encode())
+        except OSError as error:
+            raise UsageError(f"cannot be written: {error.strerror}", where=str(self._path)) from error
+
+    def _entry(self, line: str) -> JournalEntry | None:
+        try:
+            known: dict[str, Any] = json.loads(line)
+            if known.pop("version") != self._version:
+                return None
+            findings = tuple(Noted(**noted) for noted in known.pop("findings"))
+            return JournalEntry(**known, findings=findings)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None

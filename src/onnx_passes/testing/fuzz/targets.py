@@ -1,11 +1,12 @@
-"""Targets of the fuzzer: a rule, how it is applied, and its claim."""
+"""Targets of the fuzzer: a rule with its claim, or an operator with its definition in numpy."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import onnx_ir as ir
 
@@ -15,6 +16,7 @@ from onnx_passes.core.build import collect
 from onnx_passes.core.compose import Group
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.registry import REGISTRY
+from onnx_passes.graph.constants import constant
 from onnx_passes.ops.definition import Definition
 from onnx_passes.ops.describe import definitions_named
 from onnx_passes.rewrite.driver import rewrite
@@ -22,14 +24,13 @@ from onnx_passes.rewrite.passes import RewriteRulePass, RewriteRuleSetPass
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.rewrite.together import Together
 from onnx_passes.testing.fuzz.hints import Hints
-from onnx_passes.testing.fuzz.operator_targets import rule_of
-from onnx_passes.verify.comparison.promise import DEFAULT, Limits, limits_of
+from onnx_passes.verify.comparison.evidence import DEFAULT, Limits, limits_of
 
 _SHAPES = "shape-inference"
 
 
 @dataclass(frozen=True)
-class Target:
+class FuzzTarget:
     """Rule with the claim of its pass: ``limits`` is the tolerance, None for equality."""
 
     name: str
@@ -41,20 +42,20 @@ class Target:
     needs_shapes: bool = False
 
 
-def targets_of(thing: object) -> list[Target]:
+def targets_of(thing: object) -> list[FuzzTarget]:
     """List the rules of a pass, a rule, a name, a group, or rules of onnxscript; an operator is its own rule.
 
     The name of a rule is ``pass/rule``.
     """
-    if isinstance(thing, Target):
+    if isinstance(thing, FuzzTarget):
         return [thing]
     if isinstance(thing, Rule):
-        return [Target(thing.name, thing, _applying([thing]), DEFAULT)]
+        return [FuzzTarget(thing.name, thing, _applying([thing]), DEFAULT)]
     if isinstance(thing, str) and (definitions := definitions_named(thing)):
         return [_of_operator(definition) for definition in definitions]
     if isinstance(thing, str) and "/" in thing and "{" not in thing:
         return [_one_of(targets_of(thing.partition("/")[0]), thing)]
-    found: list[Target] = []
+    found: list[FuzzTarget] = []
     for pass_ in collect(thing):  # pyright: ignore[reportArgumentType]
         members = list(_members(pass_))
         if not members:
@@ -64,7 +65,7 @@ def targets_of(thing: object) -> list[Target]:
     return found
 
 
-def _one_of(targets: Sequence[Target], name: str) -> Target:
+def _one_of(targets: Sequence[FuzzTarget], name: str) -> FuzzTarget:
     known = [target.name for target in targets]
     if name not in known:
         hint = did_you_mean(name, known) or f"known: {', '.join(known[:8])}"
@@ -72,9 +73,9 @@ def _one_of(targets: Sequence[Target], name: str) -> Target:
     return targets[known.index(name)]
 
 
-def registered() -> list[Target]:
+def registered() -> list[FuzzTarget]:
     """List the rules of all registered passes, without passes that need options."""
-    found: list[Target] = []
+    found: list[FuzzTarget] = []
     for entry in REGISTRY.entries():
         cls = REGISTRY.load(entry)
         # Sequences of passes are fuzzed by their members.
@@ -94,11 +95,11 @@ def _members(pass_: Pass) -> Sequence[RewriteRuleSetPass]:
     return []
 
 
-def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
+def _targets(pass_: RewriteRuleSetPass) -> list[FuzzTarget]:
     rules = pass_.compile().rules
     names = [pass_.name] if isinstance(pass_, RewriteRulePass) else _numbered([f"{pass_.name}/{r.name}" for r in rules])
     return [
-        Target(
+        FuzzTarget(
             name,
             rule,
             _applying([rule], functions=pass_.functions),
@@ -116,9 +117,9 @@ def _numbered(names: Sequence[str]) -> list[str]:
     return [f"{name}#{before + 1}" if (before := names[:at].count(name)) else name for at, name in enumerate(names)]
 
 
-def _of_operator(definition: Definition) -> Target:
+def _of_operator(definition: Definition) -> FuzzTarget:
     rule = rule_of(definition)
-    return Target(definition.name, rule, _applying([rule]), None)
+    return FuzzTarget(definition.name, rule, _applying([rule]), None)
 
 
 def _applying(rules: Sequence[Rule], *, functions: bool = False) -> Callable[[ir.Model], int]:
@@ -133,3 +134,31 @@ def _limits(pass_: Pass) -> Limits | None:
         if claim.kind == "tolerance":
             return limits_of(claim, DEFAULT)
     return DEFAULT
+
+
+def rule_of(definition: Definition) -> Rule:
+    """Make a rule that folds an operator of constants in numpy, and otherwise lowers it to standard operators."""
+
+    def rewrite(op: Any, y: ir.Value) -> Any:
+        node = y.producer()
+        assert node is not None
+        call = definition.call(node)
+        held = [array for value in node.inputs if (array := constant(value)) is not None]
+        if len(held) < len(node.inputs):
+            return definition.lower(op, call)
+        return op.Identity(definition.compute(held, call.attributes))
+
+    return Rule(_pattern(definition), rewrite, name=definition.name, commute=False)
+
+
+def _pattern(definition: Definition) -> Callable[..., Any]:
+    names = [given.name for given in definition.inputs]
+
+    def pattern(op: Any, *inputs: Any) -> Any:
+        build = getattr(op, definition.name)
+        return build(*inputs, _domain=definition.domains[0], _allow_other_attributes=True, _outputs=["y"])
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(name, kind) for name in ("op", *names)])
+    setattr(pattern, "__signature__", signature)  # noqa: B010 - functions have no such attribute in their type
+    return pattern

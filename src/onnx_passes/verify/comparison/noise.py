@@ -21,10 +21,10 @@ from onnx_passes.graph.copy import copy_node
 from onnx_passes.graph.positions import Positions
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.ops.sizes import decides_size
+from onnx_passes.ops.traits import decides_size
 from onnx_passes.verify.comparison.ulp import chunks
+from onnx_passes.verify.run.element_types import infer_types
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
-from onnx_passes.verify.run.infer_types import infer_types
 
 Values = dict[ir.Value, ir.Value]
 

@@ -17,7 +17,7 @@ from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.run.activations import Activations, Arrays
 from onnx_passes.verify.run.execute import Executor, Sample
 from onnx_passes.verify.ties.decisions import decides
-from onnx_passes.verify.ties.forcing import computed_values
+from onnx_passes.verify.ties.exact import computed_values
 
 _DEEPEST = 50
 """So many nodes in a row are computed again where a value was not kept."""

@@ -15,12 +15,12 @@ from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.fragment.fragment import Fragment, operands
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
-from onnx_passes.verify.comparison.promise import Promise
+from onnx_passes.verify.comparison.evidence import Promise
 from onnx_passes.verify.failure import Failure, failed_step
 from onnx_passes.verify.local.windows import Windows, evidence_of_checks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
-from onnx_passes.verify.samples.fitting import dynamic_axes, run_generated
+from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
 from onnx_passes.verify.samples.generate import generate
 
 BIG = 4 * 2**20

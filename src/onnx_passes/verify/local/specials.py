@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.records import Application
 from onnx_passes.verify.comparison.compare import compare
-from onnx_passes.verify.comparison.promise import Promise, PromiseFor
+from onnx_passes.verify.comparison.evidence import Promise, PromiseFor
 from onnx_passes.verify.local.windows import Windows
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample

@@ -14,13 +14,12 @@ from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.records import Application
 from onnx_passes.fragment.fragment import is_plain
 from onnx_passes.verify.comparison.compare import Comparison, compare
-from onnx_passes.verify.comparison.evidence import evidence_of
-from onnx_passes.verify.comparison.promise import NONE, Limits, Promise, PromiseFor, Rounding
+from onnx_passes.verify.comparison.evidence import NONE, Limits, Promise, PromiseFor, Rounding, evidence_of
 from onnx_passes.verify.local.batch import FragmentBatch, NotAtHandError
 from onnx_passes.verify.run.activations import Activations, Arrays
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
+from onnx_passes.verify.ties.exact import computed_values
 from onnx_passes.verify.ties.explain import UnexplainedError, explain
-from onnx_passes.verify.ties.forcing import computed_values
 
 _FEW = 200
 """So many nodes may always be run to check a pass; more only in proportion to the model."""

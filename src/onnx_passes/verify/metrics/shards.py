@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.verify.comparison.declarations import InterfaceHistory
 from onnx_passes.verify.metrics.accumulators import Metric
-from onnx_passes.verify.metrics.measure import Metrics, States, measure, merged, run_now
+from onnx_passes.verify.metrics.metrics import Metrics, States, measure, merged, run_now
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from onnx_passes.verify.run.shipped import Shipped, Shipping
 from onnx_passes.verify.samples.dataset import Batch, DatasetAt

@@ -16,7 +16,7 @@ from onnx_passes.core.records import Application
 from onnx_passes.core.walk import all_graphs, all_nodes, nested_graphs
 from onnx_passes.graph.schemas import schema_of
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.semantics.exact_values import stored_exact_value
+from onnx_passes.ops.semantics.exact import stored_exact_value
 from onnx_passes.verify.proving.constants import same_bits
 
 METHOD = "nothing computed changes"

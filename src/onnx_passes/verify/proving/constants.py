@@ -9,15 +9,13 @@ import onnx_ir as ir
 
 from onnx_passes.core.records import Application
 from onnx_passes.fragment.assembly import Assembly
-from onnx_passes.fragment.fragment import Fragment, FragmentError
-from onnx_passes.fragment.running import SideBySide
+from onnx_passes.fragment.fragment import Fragment, FragmentError, SideBySide
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.hashing.content import tensor_digest
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving.agreement import disagreement
-from onnx_passes.verify.proving.facts import Facts
-from onnx_passes.verify.proving.fragments import fragments_of
+from onnx_passes.verify.proving.congruence import disagreement
+from onnx_passes.verify.proving.facts import Facts, fragments_of
 from onnx_passes.verify.run.execute import ExecutionError
 
 METHOD = "constants compared"

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import numpy as np
 
-from onnx_passes.fragment.running import SideBySide
+from onnx_passes.fragment.fragment import SideBySide
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving.agreement import SIGNS, disagreement, signs_differ
+from onnx_passes.verify.proving.congruence import SIGNS, disagreement, signs_differ
 from onnx_passes.verify.proving.domain import points_of
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.pointwise import Pointwise

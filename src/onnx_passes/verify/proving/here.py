@@ -22,9 +22,8 @@ from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.coefficients import prove_coefficients
 from onnx_passes.verify.proving.congruence import prove_congruent
 from onnx_passes.verify.proving.constants import prove_constant
-from onnx_passes.verify.proving.facts import SPENT, Facts
+from onnx_passes.verify.proving.facts import SPENT, Facts, fragments_of
 from onnx_passes.verify.proving.finite import prove_finite
-from onnx_passes.verify.proving.fragments import fragments_of
 from onnx_passes.verify.proving.labelled import moves_alone, prove_labelled
 from onnx_passes.verify.proving.pointwise import Pointwise, pointwise
 from onnx_passes.verify.proving.real_steps import prove_real_steps

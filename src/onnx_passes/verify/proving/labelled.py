@@ -12,11 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.fragment.fragment import Fragment, shared_inputs
-from onnx_passes.fragment.running import SideBySide
+from onnx_passes.fragment.fragment import Fragment, SideBySide, shared_inputs
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving.agreement import disagreement
+from onnx_passes.verify.proving.congruence import disagreement
 from onnx_passes.verify.proving.facts import Facts
 
 METHOD = "labelled run"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.fragment.running import SideBySide
+from onnx_passes.fragment.fragment import Fragment, SideBySide
+from onnx_passes.numbers.arithmetic import RealsArithmetic, UnknownOperatorError
+from onnx_passes.numbers.reals import Reals
+from onnx_passes.ops.quantizer import quantizer_of
+from onnx_passes.ops.semantics.exact import apply
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
-from onnx_passes.verify.proving.domain import Floats, Points, points_of
+from onnx_passes.verify.proving.domain import Floats, Points, computed, is_arithmetic, points_of
 from onnx_passes.verify.proving.facts import Facts
-from onnx_passes.verify.proving.meant import NoMeaningError, levels_meant
+from onnx_passes.verify.proving.forms import stands_for
 from onnx_passes.verify.proving.pointwise import Pointwise
 from onnx_passes.verify.proving.steps import limits_of, not_monotone
 
@@ -54,3 +57,36 @@ def prove_real_steps(found: Pointwise, facts: Facts) -> Proof | Unproved:
         *((f"where {facts.assumed}",) if isinstance(domain, Points) and facts.assumed else ()),
     ]
     return Proof("proved-here", METHOD, tuple(said), semantics=("levels", "reals"))
+
+
+class NoMeaningError(Exception):
+    """The levels of a fragment in real numbers are not known, for a reason."""
+
+
+def levels_meant(found: Pointwise, side: Fragment, points: np.ndarray) -> np.ndarray:
+    """Return the levels of points ``[channels, n]``. Raises NoMeaningError."""
+
+    def by_channel(numbers: Reals) -> Reals:
+        return numbers.spread(found.rank).moved(lambda places: np.broadcast_to(places, found.layout).reshape(-1, 1))
+
+    arithmetic, computed = RealsArithmetic(by_channel), {side.inputs[0]: Reals.of(points.astype(np.float64))}
+    try:
+        for node in side.moving:
+            _require_edges(node)
+            computed[node.outputs[0]] = apply(arithmetic, node, computed, stands_for)
+    except (UnknownOperatorError, ArithmeticError) as error:
+        raise NoMeaningError(str(error)) from error
+    whole = computed[side.outputs[0]].integers()
+    if whole is None:
+        raise NoMeaningError("the result is no integer")
+    return whole
+
+
+def _require_edges(node: ir.Node) -> None:
+    """Refuse quantizers that do not say where their levels begin, such as those of many thresholds."""
+    quantizer = quantizer_of(node)
+    if quantizer is None:
+        return
+    levels = quantizer.levels(node)
+    if isinstance(levels, str) or quantizer.edge(node, levels.high) is None:
+        raise NoMeaningError(f"{node.op_type} does not say where its levels begin")

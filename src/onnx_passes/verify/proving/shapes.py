@@ -11,14 +11,13 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.fragment.fragment import Fragment, shared_inputs
-from onnx_passes.fragment.running import SideBySide
+from onnx_passes.fragment.fragment import Fragment, SideBySide, shared_inputs
 from onnx_passes.graph.constants import constant, constant_tensor, is_constant
 from onnx_passes.graph.shapes import dims
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving.agreement import disagreement
+from onnx_passes.verify.proving.congruence import disagreement
 from onnx_passes.verify.proving.facts import Facts
 
 METHOD = "shapes known before the run"

@@ -12,15 +12,13 @@ from collections.abc import Collection
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.fragment.fragment import Fragment
-from onnx_passes.fragment.running import SideBySide
+from onnx_passes.fragment.fragment import Fragment, SideBySide
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.ops.quantizing import quantizer_of
+from onnx_passes.ops.quantizer import quantizer_of
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.verify.proving.agreement import SIGNS, disagreement, signs_differ
-from onnx_passes.verify.proving.arithmetic import computed, is_arithmetic
-from onnx_passes.verify.proving.domain import Floats, Points, points_of
+from onnx_passes.verify.proving.congruence import SIGNS, disagreement, signs_differ
+from onnx_passes.verify.proving.domain import Floats, Points, computed, is_arithmetic, points_of
 from onnx_passes.verify.proving.facts import SPENT, Facts
 from onnx_passes.verify.proving.pointwise import Pointwise, rows_of
 from onnx_passes.verify.ties.decisions import decides

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.verify.run.maps import with_maps_as_arrays
+from onnx_passes.verify.run.child import with_maps_as_arrays
 
 WIDER_TYPES = {
     **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Run a model in a process of its own, which may crash, take too long or too much, without harm to this one.
+"""Run a model in a process of its own, which may crash or take too long or too much memory.
 
 The process is a copy of this one (``fork``), so that nothing is imported or sent but the samples and the results, or
 one that another way of starting it yields.
@@ -17,18 +17,18 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, cast
 
 import numpy as np
 
-from onnx_passes.verify.run.maps import is_map, packed, unpacked
 from onnx_passes.verify.run.resources import Resources, is_memory_error, memory_limited
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
 
 Feeds = dict[str, Any]
 Run = Callable[[Sequence[str], Feeds], list[Any]]
@@ -298,3 +298,52 @@ def _receive(way: Connection) -> Any:
             raise EOFError
         content = content[read:]
     return array
+
+
+KEYS = " keys"
+"""Behind the name of an output, that of the keys of its maps."""
+
+
+def is_map(value: object) -> TypeGuard[dict[Any, Any] | list[dict[Any, Any]]]:
+    """Return whether a result is a map, or a sequence of maps that is not empty."""
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        return bool(items) and all(isinstance(item, dict) for item in items)
+    return isinstance(value, dict)
+
+
+def with_maps_as_arrays(results: Iterable[tuple[str, Any]]) -> dict[str, np.ndarray]:
+    """Give each output of maps two entries: its values under its name, one row for each map, and their keys."""
+    found: dict[str, np.ndarray] = {}
+    for name, value in results:
+        if not is_map(value):
+            found[name] = value
+            continue
+        maps = [value] if isinstance(value, dict) else value
+        ordered = [dict(sorted(each.items())) for each in maps]
+        found[name] = _rows([[*each.values()] for each in ordered])
+        found[name + KEYS] = _rows([[*each] for each in ordered])
+    return found
+
+
+def _rows(rows: list[list[Any]]) -> np.ndarray:
+    """Return rows of one length as a matrix, others behind one another."""
+    elements = [element for row in rows for element in row]
+    if elements and all(isinstance(element, float) for element in elements):
+        array = np.array(elements, np.float32)
+    else:
+        array = np.array(elements, np.int64 if all(isinstance(each, int) for each in elements) else object)
+    lengths = {len(row) for row in rows}
+    return array.reshape(len(rows), -1) if len(lengths) == 1 and elements else array
+
+
+def packed(value: dict[Any, Any] | list[dict[Any, Any]]) -> Mapping[str, Any]:
+    """Return maps as plain data, whose keys keep their type: keys of objects in JSON are texts."""
+    single = isinstance(value, dict)
+    return {"maps": [[*each.items()] for each in ([value] if single else value)], "single": single}
+
+
+def unpacked(data: Mapping[str, Any]) -> dict[Any, Any] | list[dict[Any, Any]]:
+    """Return the maps of plain data."""
+    maps = [dict(items) for items in data["maps"]]
+    return maps[0] if data["single"] else maps

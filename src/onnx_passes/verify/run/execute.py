@@ -22,27 +22,22 @@ from onnx_passes.graph.encode import Written
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.serialise import serialise
-from onnx_passes.ops.expand import expand_nodes, uses_custom_operators
-from onnx_passes.verify.run.bfloats import with_wide_bfloats
-from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork
-from onnx_passes.verify.run.footprint import Footprint, footprint
-from onnx_passes.verify.run.halves import with_rounded_halves
-from onnx_passes.verify.run.infer_types import with_shapes
-from onnx_passes.verify.run.maps import with_maps_as_arrays
-from onnx_passes.verify.run.pace import Pace
+from onnx_passes.ops.describe import expand_nodes, uses_custom_operators
+from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork, with_maps_as_arrays
+from onnx_passes.verify.run.element_types import with_rounded_halves, with_shapes, with_wide_bfloats
 from onnx_passes.verify.run.pack import WEIGHTS, Key, Packed, missing_functions, pack
-from onnx_passes.verify.run.profile import Profile, Recipe
 from onnx_passes.verify.run.resources import (
+    Pace,
     Resources,
     current_resources,
     is_memory_error,
+    may_crash,
     memory_limited,
     other_threads,
     private_bytes,
 )
-from onnx_passes.verify.run.risks import may_crash
-from onnx_passes.verify.run.sessions import InChild, InProcess, Shape
-from onnx_passes.verify.run.weights import Weights
+from onnx_passes.verify.run.server import Profile, Recipe
+from onnx_passes.verify.run.sessions import Footprint, InChild, InProcess, Shape, Weights, footprint
 
 Engine = Literal["onnxruntime", "reference"]
 Sample = dict[str, np.ndarray]

@@ -12,13 +12,14 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.graph.encode import Written, encode, skeleton
+from onnx_passes.graph.constants import is_constant_node
+from onnx_passes.graph.encode import Encoder, Written, encode, skeleton
 from onnx_passes.graph.map_types import described
+from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.uses import is_overwritten
 from onnx_passes.graph.wire import PROTOBUF_LIMIT
-from onnx_passes.ops.expand import expander
+from onnx_passes.ops.describe import expander
 from onnx_passes.verify.run.boundary_types import Boundary
-from onnx_passes.verify.run.branches import apart_from_inputs, branch_off
 
 WEIGHTS = "weights"
 """The file that weights which are handed over pretend to be in."""
@@ -124,3 +125,51 @@ def _initializer(value: ir.Value, hand: Hand | None, handed: dict[str, Any]) -> 
         proto.name = name
         return proto
     return onnx.TensorProto(name=name, data_type=tensor.dtype.value, dims=dims, raw_data=tensor.tobytes())
+
+
+_MANY = 1000
+_IN_A_BRANCH = 100
+_BIG = 2**20
+"""What weights of more bytes than this become is not computed before it is read: a branch keeps all of its results."""
+_ALWAYS = "//always"
+
+
+def apart_from_inputs(graph: ir.Graph, fed: Collection[str | None]) -> dict[ir.Node, None]:
+    """List the nodes which compute the same each time, from nothing that is fed, in order; none if they are few."""
+    weights = (value for value in graph.initializers.values() if value.name not in fed)
+    known = {value for value in weights if value.const_value is None or value.const_value.nbytes <= _BIG}
+    apart: dict[ir.Node, None] = {}
+    for node in graph:
+        if all(value is None or value in known for value in node.inputs) and _is_steady(node):
+            known.update(node.outputs)
+            # ONNX Runtime takes the results of these for weights.
+            if not is_constant_node(node):
+                apart[node] = None
+    return apart if len(apart) > _MANY else {}
+
+
+def branch_off(graph: onnx.GraphProto, nodes: Collection[ir.Node]) -> None:
+    """Add nodes to a graph, some in each branch; the branches are always taken."""
+    if not nodes:
+        return
+    true = onnx.helper.make_tensor("true", onnx.TensorProto.BOOL, [], [True])
+    # Not an initializer: these would have to be inputs in old versions.
+    graph.node.append(onnx.helper.make_node("Constant", [], [_ALWAYS], value=true))
+    encoder, ordered = Encoder(), list(nodes)
+    for start in range(0, len(ordered), _IN_A_BRANCH):
+        part = ordered[start : start + _IN_A_BRANCH]
+        branch = onnx.GraphProto.FromString(encoder.nodes(part))
+        branch.name = f"{_ALWAYS}{start}"
+        names = [value.name for node in part for value in node.outputs if value.name]
+        branch.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        # The other branch never runs, but has to agree on types.
+        graph.node.append(onnx.helper.make_node("If", [_ALWAYS], names, then_branch=branch, else_branch=branch))
+
+
+def _is_steady(node: ir.Node) -> bool:
+    graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+    return (
+        node.domain == ""
+        and not is_random(node)
+        and all(attribute.type not in graphs for attribute in node.attributes.values())
+    )

@@ -1,19 +1,37 @@
-"""Coverage of a model by the values that are known of it: signs of inputs, and sides of boundaries."""
+"""Samples that a model takes, found by trying, and how much of the model they cover."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.coverage import Coverage
+from onnx_passes.core.errors import UsageError
 from onnx_passes.fragment.boundaries import critical_values
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.verify.samples.reference import Array
+from onnx_passes.verify.run.execute import (
+    Executable,
+    ExecutionError,
+    Executor,
+    MemoryLimitError,
+    Sample,
+    TimeLimitError,
+)
+from onnx_passes.verify.run.resources import Pace
+from onnx_passes.verify.samples.generate import WIDE, Redraw, Sampling, draft
+from onnx_passes.verify.samples.reference import Array, read_inputs
+from onnx_passes.verify.samples.size_search import Misfit, search_sizes
+from onnx_passes.verify.samples.sizes import Sizes, SizeSolver, dimension_key
+from onnx_passes.verify.samples.sources import listed
 
 _MOST_VALUES = 500
 """In larger models as many as this are looked at, spread over all."""
@@ -96,3 +114,196 @@ def _any(compare: Callable[[Array, Array], Array], array: Array, place: Array) -
     except ValueError:
         # The axis of channels was cut, or is elsewhere.
         return False
+
+
+Axes = Mapping[str, Sequence[int]]
+
+_SIZES = (1, 2, 3, 5, 8, 16, 64)
+
+
+def dynamic_axes(model: ir.Model) -> Axes:
+    """Return the axes of inputs that have no fixed size, by input."""
+    return {
+        str(value.name): [
+            axis for axis, dim in enumerate(value.shape) if dimension_key(str(value.name), axis, dim) is not None
+        ]
+        for value in model.graph.inputs
+        if value.shape is not None
+    }
+
+
+def run_samples(
+    ready: Executable, model: ir.Model, inputs: Sequence[Any], seed: int
+) -> tuple[list[Sample], list[Sample]]:
+    """Run on samples that are read or, without any, generated; returns those that the model took, and its results.
+
+    Of generated samples, those that the model cannot take are left out, or cut where it takes none.
+    """
+    inputs = listed(inputs)
+    if inputs:
+        return ready.run_each(read_inputs(model, inputs), all_must_run=True)
+    sampling = Sampling(seed)
+    drawn = draft(model, sampling, Executor())
+    return run_generated(
+        ready, drawn.finish(), dynamic_axes(model), partial(Redraw, model, sampling), extra=drawn.extra
+    )
+
+
+def run_generated(
+    ready: Executable,
+    samples: Sequence[Sample],
+    axes: Axes,
+    redraw: Callable[[], Redraw] | None = None,
+    given: Callable[[Sample], Sample] = lambda sample: sample,
+    pace: Pace | None = None,
+    extra: Sample | None = None,
+) -> tuple[list[Sample], list[Sample]]:
+    """Run on generated samples, as many as the pace allows; return those that the model took, and its results.
+
+    If it takes none, their sizes may be to blame: dynamic dimensions then get smaller ones in turn, then sizes that are
+    searched, with samples of ``redraw`` as ``given`` hands them over. Raises ExecutionError with the failure of the
+    generated samples if no size helps. Where the model takes the samples, an ``extra`` one is tried, too, and cut where
+    it is too large.
+    """
+    try:
+        taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
+        if redraw is not None and len(taken) < len(samples) and any(axes.values()):
+            taken, results = _with_decisive(ready, redraw(), given, taken, results, pace)
+        return _with_extra(
+            ready, taken, results, [] if extra is None else [extra, *_shortened([extra], axes, WIDE[1:])], pace
+        )
+    except ExecutionError as refusal:
+        smaller = list(_shortened(samples, axes, _SIZES))
+        with contextlib.suppress(ExecutionError):
+            if smaller:
+                return ready.run_each(smaller, all_must_run=False, pace=pace)
+        if redraw is None or not any(axes.values()) or isinstance(refusal, (TimeLimitError, MemoryLimitError)):
+            raise
+        return _run_related(ready, redraw(), given, refusal, pace)
+
+
+def _with_extra(
+    ready: Executable, taken: list[Sample], results: list[Sample], larger: Iterable[Sample], pace: Pace | None
+) -> tuple[list[Sample], list[Sample]]:
+    """Run on the first of larger samples that the model takes, and in a time that the pace has room for."""
+    for sample in larger if pace is None or pace.shortage is None else ():
+        with contextlib.suppress(ExecutionError):
+            started = ready.clock()
+            found = ready.run(sample)
+            if pace is None or pace.has_room(ready.clock() - started):
+                return [*taken, sample], [*results, found]
+    return taken, results
+
+
+def _run_related(
+    ready: Executable,
+    redraw: Redraw,
+    given: Callable[[Sample], Sample],
+    refusal: ExecutionError,
+    pace: Pace | None,
+) -> tuple[list[Sample], list[Sample]]:
+    """Run on samples whose sizes meet what operators require; where that does not do, relations are searched, too."""
+    if redraw.least.keys() <= redraw.fixed.keys():
+        raise refusal
+    fit = _fit(ready, redraw, given, 0)
+    if isinstance(fit, str):
+        raise ExecutionError(fit) from refusal
+    samples: list[Sample] = []
+    for number in range(redraw.count):
+        with contextlib.suppress(UsageError):
+            samples.append(given(redraw.sample(number, fit.sizes(redraw.free(number)))))
+    try:
+        taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
+    except ExecutionError:
+        taken, results = ready.run_each([given(redraw.sample(0, fit.ran))], all_must_run=True)
+    return _with_decisive(ready, redraw, given, taken, results, pace)
+
+
+def _with_decisive(
+    ready: Executable,
+    redraw: Redraw,
+    given: Callable[[Sample], Sample],
+    taken: list[Sample],
+    results: list[Sample],
+    pace: Pace | None,
+) -> tuple[list[Sample], list[Sample]]:
+    """Run also on samples for which a model takes another way, which may need other sizes."""
+    for number, wanted in redraw.decisive().items():
+        if pace is not None and pace.shortage is not None:
+            break
+        if any(all(_is_at(sample, name, array) for name, array in wanted.items()) for sample in taken):
+            continue
+        with contextlib.suppress(ExecutionError, UsageError):
+            fit = _fit(ready, redraw, given, number)
+            if not isinstance(fit, str):
+                sample = given(redraw.sample(number, fit.ran))
+                results = [*results, ready.run(sample)]
+                taken = [*taken, sample]
+    return taken, results
+
+
+def _is_at(sample: Sample, name: str, array: np.ndarray) -> bool:
+    return name in sample and np.array_equal(sample[name], array)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What changes sizes so that they fit together, and sizes with which a sample ran."""
+
+    sizes: Callable[[Sizes], Sizes]
+    ran: Sizes
+
+
+def _fit(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], number: int) -> _Fit | str:
+    """Find what fits the sizes of a sample and of others like it; where nothing is found, what is wrong as text."""
+    solver = SizeSolver(redraw.model, list(redraw.least))
+
+    def fitted(sizes: Sizes) -> Sizes:
+        # What inference says may be more than the model asks for.
+        return solver.solve(sizes, redraw.fixed) or sizes
+
+    known: dict[tuple[int, ...], str] = {}
+    ran: list[Sizes] = []
+
+    def attempt(sizes: Sizes) -> str:
+        sizes = fitted(sizes)
+        key = tuple(sizes.values())
+        if key not in known:
+            known[key] = _failure(ready, redraw, given, number, sizes)
+            ran.extend([] if known[key] else [sizes])
+        return known[key]
+
+    if not attempt(redraw.free(number)):
+        redraw.note(str(solver))
+        return _Fit(fitted, ran[0])
+    found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed, ready.clock, redraw.places)
+    if isinstance(found, Misfit):
+        unmet = solver.unmet(found.sizes)
+        hint = "set them with --size NAME=SIZE, or give data with --inputs"
+        return f"{found}; {unmet + '; ' if unmet else ''}{hint}"
+    redraw.note(str(found))
+    return _Fit(lambda sizes: fitted(found.sizes(sizes)), ran[0])
+
+
+def _failure(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], number: int, sizes: Sizes) -> str:
+    """Return why a model does not run with sizes; empty if it does. Raises TimeLimitError."""
+    try:
+        ready.run(given(redraw.sample(number, sizes)))
+    except TimeLimitError:
+        # Other sizes would take as long, each.
+        raise
+    except (ExecutionError, UsageError) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _shortened(samples: Sequence[Sample], axes: Axes, sizes: Sequence[int]) -> Iterator[Sample]:
+    """Yield samples in turn, cut to smaller sizes."""
+    for number, size in enumerate(sizes):
+        sample = samples[number % len(samples)]
+        cut = {
+            name: array[tuple(slice(size if axis in axes.get(name, ()) else None) for axis in range(array.ndim))]
+            for name, array in sample.items()
+        }
+        if any(cut[name].shape != array.shape for name, array in sample.items()):
+            yield cut

@@ -23,7 +23,7 @@ from onnx_passes.verify.samples.lazy import LazyArray
 from onnx_passes.verify.samples.numpy_files import archive_numpy
 from onnx_passes.verify.samples.reference import Array, Source, read_inputs, read_outputs
 from onnx_passes.verify.samples.sources import Opened, expand_sources, open_rows
-from onnx_passes.verify.samples.stamps import Stamp, is_remote, stamp_of
+from onnx_passes.verify.samples.tables import Stamp, is_remote, stamp_of
 from onnx_passes.workers.store import Store
 
 BATCH = 64

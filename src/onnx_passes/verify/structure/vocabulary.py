@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import NoReturn, cast
 
 import onnx_ir as ir
 
@@ -20,8 +22,8 @@ from onnx_passes.graph import annotations, isomorphism
 from onnx_passes.graph.equality import compare
 from onnx_passes.graph.hashing.content import Contents
 from onnx_passes.graph.isomorphism import Relaxation
-from onnx_passes.graph.liveness import Reaching
-from onnx_passes.graph.lockstep import Difference
+from onnx_passes.graph.liveness import LiveParts
+from onnx_passes.graph.lockstep import FirstDifference
 from onnx_passes.graph.wording import describe, name_of, value_text
 from onnx_passes.verify.structure import properties
 from onnx_passes.verify.structure.properties import (
@@ -37,7 +39,6 @@ from onnx_passes.verify.structure.properties import (
     only,
     scopes,
 )
-from onnx_passes.verify.structure.property_text import Term, read_term
 
 __all__ = [
     "BEFORE",
@@ -73,7 +74,7 @@ def _on_a_cycle(model: ir.Model) -> list[str]:
 def _loose_ends(model: ir.Model) -> list[str]:
     found: list[str] = []
     for scope, suffix in scopes(model):
-        reaching = Reaching(scope)
+        reaching = LiveParts(scope)
         if scope is model.graph:
             found.extend(f"input '{value.name}'" for value in scope.inputs if value not in reaching.values)
         found.extend(name_of(node) + suffix for node in reaching.cut_off())
@@ -81,7 +82,7 @@ def _loose_ends(model: ir.Model) -> list[str]:
 
 
 def _dead_nodes(model: ir.Model) -> list[str]:
-    return [name_of(node) + suffix for scope, suffix in scopes(model) for node in Reaching(scope, kept=True).cut_off()]
+    return [name_of(node) + suffix for scope, suffix in scopes(model) for node in LiveParts(scope, kept=True).cut_off()]
 
 
 def _defined_twice(model: ir.Model) -> list[str]:
@@ -170,7 +171,7 @@ def isomorphic(reference: str | os.PathLike[str], ignore: Iterable[Relaxation] =
             return []
         # The first difference may be one that is ignored.
         outcome = None if ignored else compare(model, other, Contents(), names=False)
-        difference = (str(outcome),) if isinstance(outcome, Difference) else ()
+        difference = (str(outcome),) if isinstance(outcome, FirstDifference) else ()
         return [Violation(text, f"not wired like {'the model before' if path == BEFORE else path}", difference)]
 
     return Property(text, find, needs_before=path == BEFORE)
@@ -279,3 +280,95 @@ _FORMS: dict[str, tuple[str, Callable[[Sequence[Term]], Property | None]]] = {
 }
 """What stands in the parentheses of a property, for people, and what is made of it."""
 _ALIASES = {"allowed-operators": "only", "forbidden-operators": "none-of"}
+
+
+_DEEPEST = 50
+_OF_PROPERTIES = ("all-of", "any-of", "not")
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word or quoted text, and what stands in parentheses after it."""
+
+    text: str
+    arguments: tuple[Term, ...] | None
+
+    def __str__(self) -> str:
+        return self.text if self.arguments is None else f"{self.text}({', '.join(map(str, self.arguments))})"
+
+
+def parse_term(text: str) -> Term:
+    """Read the text of a property without asking what it means."""
+    return _Reader(text).read()
+
+
+def read_term(data: object, depth: int = 0) -> Term:
+    """Read a property from text or from data, as a configuration has them: ``{"at-most": {"Relu": 3}}``.
+
+    Where there are several keys, all of them are meant.
+    """
+    if isinstance(data, str):
+        return parse_term(data)
+    if not isinstance(data, Mapping) or not data:
+        raise UsageError(f"{data!r} is no property", hint='write text, as in "at-most(Relu, 3)"')
+    if depth > _DEEPEST:
+        raise UsageError(f"more than {_DEEPEST} levels of nesting", where="property")
+    entries = cast(Mapping[object, object], data).items()
+    terms = [term for name, value in entries for term in _terms(str(name), value, depth)]
+    return terms[0] if len(terms) == 1 else Term("all-of", tuple(terms))
+
+
+def _terms(name: str, value: object, depth: int) -> list[Term]:
+    """Read what stands under the name of a property."""
+    items = cast(list[object], value if isinstance(value, list) else [] if value is None else [value])
+    if kebab(name) in _OF_PROPERTIES:
+        return [Term(name, tuple(read_term(item, depth + 1) for item in items))]
+    if isinstance(value, Mapping):
+        pairs = cast(Mapping[object, object], value).items()
+        return [Term(name, tuple(Term(str(word), None) for word in pair)) for pair in pairs]
+    return [Term(name, tuple(Term(str(item), None) for item in items))]
+
+
+class _Reader:
+    _TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[(),]|[^\s(),"']+|$|.)""", re.DOTALL)
+    _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = [found[1] for found in self._TOKEN.finditer(text)]
+        self.index = 0
+
+    def read(self) -> Term:
+        term = self.term(0)
+        if self.take() != "":
+            self.fail("the end")
+        return term
+
+    def take(self) -> str:
+        self.index += 1
+        return self.tokens[self.index - 1]
+
+    def fail(self, expected: str) -> NoReturn:
+        token = self.tokens[self.index - 1]
+        found = f"'{token}'" if token else "the end"
+        raise UsageError(f"expected {expected}, found {found}", where=f"property '{self.text}'")
+
+    def term(self, depth: int) -> Term:
+        word = self.take()
+        if word in ('"', "'"):
+            raise UsageError("a quote is not closed", where=f"property '{self.text}'")
+        if word in ("", "(", ")", ","):
+            self.fail("an argument" if depth else "the name of a property")
+        if depth > _DEEPEST:
+            raise UsageError(f"more than {_DEEPEST} levels of nesting", where="property")
+        if word[0] in "\"'":
+            return Term(self._ESCAPE.sub(r"\1", word[1:-1]), None)
+        if self.tokens[self.index] != "(":
+            return Term(word, None)
+        arguments: list[Term] = []
+        while self.take() != ")":
+            arguments.append(self.term(depth + 1))
+            if self.tokens[self.index] not in (",", ")"):
+                self.take()
+                self.fail("',' or ')'")
+        return Term(word, tuple(arguments))

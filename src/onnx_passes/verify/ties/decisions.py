@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_passes.fragment.assembly import Assembly
 from onnx_passes.graph.constants import constant, constant_tensor, is_constant
 from onnx_passes.graph.traits import is_elementwise, traits_of
-from onnx_passes.ops.quantizing import quantizer_of
+from onnx_passes.ops.quantizer import quantizer_of
 from onnx_passes.verify.run.execute import Executor, Sample
 
 _UNITS = 4

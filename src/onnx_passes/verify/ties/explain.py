@@ -20,11 +20,11 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import is_constant
+from onnx_passes.verify.comparison.evidence import Limits, share_of_bound
 from onnx_passes.verify.comparison.noise import rounding_bounds
-from onnx_passes.verify.comparison.promise import Limits, share_of_bound
 from onnx_passes.verify.comparison.ulp import Array
+from onnx_passes.verify.run.element_types import infer_types
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
-from onnx_passes.verify.run.infer_types import infer_types
 from onnx_passes.verify.ties.decisions import (
     LevelChoices,
     Range,
@@ -37,8 +37,7 @@ from onnx_passes.verify.ties.decisions import (
     quantizes_constant,
     values_behind,
 )
-from onnx_passes.verify.ties.exact import Exact, UnknownError
-from onnx_passes.verify.ties.forcing import Forced, names_before
+from onnx_passes.verify.ties.exact import Exact, Forced, UnknownError, names_before
 
 _SAME = 2.0**-20
 """Levels this close in proportion are one: their scale may be multiplied in another order."""

@@ -7,7 +7,7 @@ from collections import Counter
 from onnx_passes.core.plan import plan
 from onnx_passes.testing.fuzz.draws import Draws, RandomSource
 from onnx_passes.testing.fuzz.whole.pipelines import Pipeline, random_pipeline
-from onnx_passes.verify.comparison.promise import DEFAULT, promise_of
+from onnx_passes.verify.comparison.evidence import DEFAULT, promise_of
 
 
 def pipelines(count: int = 120) -> list[Pipeline]:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import onnx
 import onnx_ir as ir
 
+from onnx_passes.graph.schemas import schema_of
 from onnx_passes.graph.text import from_text
+from onnx_passes.graph.traits import TRAITS
+from onnx_passes.rewrite.rule import Rule
 from onnx_passes.testing.fuzz import shapes
-from onnx_passes.testing.fuzz.build import Input
+from onnx_passes.testing.fuzz.build import ModelInput
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.draws import Draws, RandomSource, UnbuildableError
-from onnx_passes.testing.fuzz.site import Built
+from onnx_passes.testing.fuzz.hints import Hints
+from onnx_passes.testing.fuzz.site import RECIPES, Built
 from onnx_passes.testing.fuzz.surround import make_dynamic, name_nodes
+from onnx_passes.testing.fuzz.targets import FuzzTarget, registered
 from onnx_passes.testing.fuzz.values import Shape
-from onnx_passes.testing.fuzz.whole.catalogue import Piece, operators, patterns
 from onnx_passes.testing.fuzz.whole.growth import Growth
 from onnx_passes.testing.fuzz.whole.layers import LAYERS
 from onnx_passes.testing.fuzz.whole.nesting import nest
@@ -159,7 +165,7 @@ def _assembled(growth: Growth, seed: int) -> Case:
     constants = [value for value in parts.constants if value.name in kept and value.name in read]
     for value in constants:
         if draws.happens(percent=4):
-            parts.inputs.append(Input(value.name, value.dtype, value.shape, value.array, overridable=True))
+            parts.inputs.append(ModelInput(value.name, value.dtype, value.shape, value.array, overridable=True))
     parts.inputs = [item for item in parts.inputs if item.name in read] or parts.inputs[:1]
     name_nodes(parts.nodes, draws.freely(_NAMES))
     model = _model(growth, outputs)
@@ -208,3 +214,56 @@ def all_nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 yield from all_nodes(attribute.g.node)
+
+
+_QUANTIZED = ("qonnx", "quant", "streamline", "thresholds")
+"""Packages of rules about quantized networks."""
+_OPSET = 20
+_STATEFUL = frozenset({"Dropout", "If", "Loop", "Scan", "RandomNormalLike", "RandomUniformLike", "Bernoulli"})
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Building block of a model: an instance of a pattern, or a model of the author."""
+
+    rule: Rule
+    hints: Hints
+
+
+Pieces = Mapping[str, tuple[Piece, ...]]
+"""Building blocks by pass: all passes are equally likely, whatever their number of rules."""
+
+
+@cache
+def patterns(*, quantized: bool) -> Pieces:
+    """List the rules of quantized networks, or all others, by pass."""
+    found: dict[str, list[Piece]] = {}
+    for target in registered():
+        if (_room_of(target) in _QUANTIZED) == quantized:
+            found.setdefault(target.name.partition("/")[0], []).append(Piece(target.rule, target.hints))
+    return {name: tuple(pieces) for name, pieces in found.items()}
+
+
+@cache
+def operators() -> tuple[Piece, ...]:
+    """List the operators that have a recipe."""
+    names = {name for domain, name in RECIPES.table() if domain == ""}
+    names |= {name for (domain, name), traits in TRAITS.table().items() if not domain and traits.kind == "elementwise"}
+    known = [name for name in sorted(names - _STATEFUL) if schema_of("", name, _OPSET) is not None]
+    return tuple(Piece(_rule_of(name), Hints()) for name in known)
+
+
+def _room_of(target: FuzzTarget) -> str:
+    return Path(target.rule.source.rsplit(":", 1)[0]).parent.name
+
+
+def _rule_of(operator: str) -> Rule:
+    """Make a rule of one operator, of which only the pattern is used."""
+
+    def pattern(op: Any, x: Any) -> Any:
+        return getattr(op, operator)(x, _allow_other_inputs=True, _allow_other_attributes=True, _outputs=["y"])
+
+    def rewrite(op: Any, x: Any) -> Any:
+        return op.Identity(x)
+
+    return Rule(pattern, rewrite, name=operator, commute=False)
