@@ -25,7 +25,7 @@ from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.hashing.semantics import Semantics
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.numbers.rings import UnsupportedError
+from onnx_passes.numbers.algebra import UnsupportedError
 
 _MOST_NODES = 60
 _SAME, _PAIR = "same", "pair"

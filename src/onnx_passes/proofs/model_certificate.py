@@ -16,7 +16,7 @@ from onnx_passes.graph.hashing.fingerprint import full_hash
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count
-from onnx_passes.numbers.rings import UnsupportedError
+from onnx_passes.numbers.algebra import UnsupportedError
 from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair, shrink_images
 from onnx_passes.proofs.equal import Effort, prove_equal, told
 from onnx_passes.proofs.proof import LEVELS, ROUNDING, Assumption, Proof, Unproved

@@ -1,18 +1,108 @@
-"""Scalar functions that are rounded correctly or not at all: arithmetic, comparisons, logic, bits, casts."""
+"""Scalar functions of operators, computed by numpy in the true type of their operands.
+
+Functions that are ``settled`` have one result that every runtime agrees on, bit by bit: they are rounded correctly, or
+do not round at all. Others, such as ``Exp``, are only approximated. Arithmetic, comparisons, logic, bits and casts are
+defined here, activations in ``scalar_activations``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers.rings import Symbol
-from onnx_passes.numbers.scalars import SCALARS, Scalar
+from onnx_passes.graph.operators import Interface
+from onnx_passes.numbers.algebra import Algebra, Symbol
 
 Array = np.ndarray[Any, Any]
+Compute = Callable[..., np.ndarray]
+Undefined = Callable[..., np.ndarray]
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A scalar function: what it computes, given the symbol and its operands, and whether all runtimes agree.
+
+    ``undefined`` tells for which operands they do not all the same.
+    """
+
+    compute: Compute
+    settled: bool = True
+    undefined: Undefined | None = None
+
+
+SCALARS: Interface[Scalar] = Interface(
+    "scalar",
+    "the scalar function that it applies to each element, for proofs",
+    "onnx_passes.ops.number_systems.scalars",
+    "onnx_passes.ops.number_systems.scalar_activations",
+)
+
+
+def compute(symbol: Symbol, operands: list[np.ndarray]) -> np.ndarray:
+    """Compute a scalar function; the result has the type that the symbol says."""
+    scalar = SCALARS.get(("", symbol.name))
+    if scalar is None:
+        raise KeyError(symbol.name)
+    with np.errstate(all="ignore"):
+        result: Any = scalar.compute(symbol, *operands)
+        return np.asarray(result).astype(symbol.dtype.numpy(), copy=False)
+
+
+def is_known(symbol: Symbol) -> bool:
+    """Tell whether it is known what a scalar function computes."""
+    return SCALARS.get(("", symbol.name)) is not None
+
+
+def is_settled(symbol: Symbol, operands: Sequence[np.ndarray] | None = None) -> bool:
+    """Tell whether every runtime computes the same bits, of given operands or of all."""
+    scalar = SCALARS.get(("", symbol.name))
+    if scalar is None or not scalar.settled:
+        return False
+    return operands is None or not bool(np.any(undefined(symbol, operands)))
+
+
+def undefined(symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
+    """Tell for which operands runtimes may differ: division by zero, casts out of range, the larger of two zeros."""
+    scalar = SCALARS.get(("", symbol.name))
+    if scalar is None or scalar.undefined is None:
+        return np.zeros((), bool)
+    with np.errstate(all="ignore"):
+        return scalar.undefined(symbol, *operands)
+
+
+class UnsettledError(Exception):
+    """Runtimes may compute different bits here."""
+
+
+class Numbers(Algebra):
+    """Elements are numbers in their true type."""
+
+    def variable(self, name: str, dtype: ir.DataType, shape: Sequence[int]) -> np.ndarray:
+        """Refuse: a variable has no number."""
+        raise UnsettledError(name)
+
+    def constant(self, dtype: ir.DataType, array: np.ndarray) -> np.ndarray:
+        """Return the numbers themselves."""
+        return array
+
+    def scalar(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
+        """Compute functions that are rounded correctly."""
+        if not is_settled(symbol, operands):
+            raise UnsettledError(symbol.name)
+        return compute(symbol, list(operands))
+
+    def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
+        """Refuse: sums have no promised order."""
+        raise UnsettledError(symbol.name)
+
+    def opaque(self, symbol: Symbol, operands: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
+        """Refuse: nothing is known of the function."""
+        raise UnsettledError(symbol.name)
 
 
 def is_integer(dtype: ir.DataType) -> bool:

@@ -15,10 +15,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers.bounds import Bound, NoBoundError, bounds, unit
-from onnx_passes.numbers.nearly import Expansion
-from onnx_passes.numbers.rings import Symbol
-from onnx_passes.numbers.terms import VARIABLE, Terms
+from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.ops.number_systems.bounds import Bound, NoBoundError, bounds, unit
+from onnx_passes.ops.number_systems.nearly import Expansion
+from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
 from onnx_passes.proofs.real_numbers import rounding
 from onnx_passes.proofs.samples import Domain
 

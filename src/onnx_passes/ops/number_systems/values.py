@@ -11,9 +11,10 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers import scalars
-from onnx_passes.numbers.rings import POLYNOMIAL, Symbol
-from onnx_passes.numbers.terms import CONSTANT, Terms
+from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.ops.number_systems import scalars
+from onnx_passes.ops.number_systems.rings import POLYNOMIAL
+from onnx_passes.ops.number_systems.terms import CONSTANT, Terms
 
 Array = np.ndarray[Any, Any]
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers.rings import Symbol
-from onnx_passes.numbers.terms import CONSTANT, Terms
+from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.ops.number_systems.terms import CONSTANT, Terms
 
 _PRECISIONS = {ir.DataType.DOUBLE: 53, ir.DataType.FLOAT: 24, ir.DataType.FLOAT16: 11, ir.DataType.BFLOAT16: 8}
 _APPROXIMATED = 8

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers import scalars
-from onnx_passes.numbers.lemmas import LEMMAS, SEQUENCES
-from onnx_passes.numbers.rings import Algebra, Symbol, TooLargeError
+from onnx_passes.numbers.algebra import Algebra, Symbol, TooLargeError
+from onnx_passes.ops.number_systems import scalars
+from onnx_passes.ops.number_systems.lemmas import LEMMAS, SEQUENCES
 
 VARIABLE, CONSTANT, CALL = "variable", "constant", "call"
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}

@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers import scalars, values
+from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.numbers.arithmetic import ExactArithmetic, UnknownOperatorError
-from onnx_passes.numbers.field import Field, compared
-from onnx_passes.numbers.real_functions import RealAlgebra
-from onnx_passes.numbers.rings import Symbol
 from onnx_passes.numbers.surds import exactly, nearest
-from onnx_passes.numbers.terms import VARIABLE, Terms
+from onnx_passes.ops.number_systems import scalars, values
+from onnx_passes.ops.number_systems.field import Field, compared
+from onnx_passes.ops.number_systems.real_functions import RealAlgebra
+from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
 
 I8, U8, BOOL = ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.BOOL
 F16, F32, F64, BF16 = ir.DataType.FLOAT16, ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.BFLOAT16

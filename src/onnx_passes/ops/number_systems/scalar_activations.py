@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers.rings import Symbol
-from onnx_passes.numbers.scalars import SCALARS, Scalar
+from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.ops.number_systems.scalars import SCALARS, Scalar
 
 Array = np.ndarray[Any, Any]
 

@@ -22,12 +22,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.traits import traits_of
+from onnx_passes.numbers.algebra import ELEMENT, Symbol
 from onnx_passes.numbers.arithmetic import Arithmetic, UnknownOperatorError
-from onnx_passes.numbers.fingerprints import Fingerprints, mix
-from onnx_passes.numbers.real_functions import REAL_FUNCTIONS, REAL_SEQUENCES, RealAlgebra, RealFunction
 from onnx_passes.numbers.reals import Reals
-from onnx_passes.numbers.rings import ELEMENT, Symbol
 from onnx_passes.numbers.surds import Number, Surd
+from onnx_passes.ops.number_systems.fingerprints import Fingerprints, mix
+from onnx_passes.ops.number_systems.real_functions import REAL_FUNCTIONS, REAL_SEQUENCES, RealAlgebra, RealFunction
 
 _HALVES = (1073735879, 1073720759, 1073686319, 1073682959)
 """Primes Q for which P = 2 Q + 1 is prime as well, so that squares modulo P form a group of the prime order Q.

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.numbers.rings import Algebra, Symbol
+from onnx_passes.numbers.algebra import Algebra, Symbol
 
 Labels = np.ndarray[Any, np.dtype[np.uint64]]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from onnx_passes.numbers.algebra import Algebra, Symbol
 from onnx_passes.numbers.arithmetic import Arithmetic, UnknownOperatorError
 from onnx_passes.numbers.reals import Reals
-from onnx_passes.numbers.rings import Algebra, Symbol
 from onnx_passes.numbers.surds import square_root
 
 A = Arithmetic[Any]

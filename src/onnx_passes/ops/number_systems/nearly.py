@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from onnx_passes.numbers.bounds import Bound, NoBoundError
-from onnx_passes.numbers.rings import Symbol
-from onnx_passes.numbers.terms import CONSTANT, Terms
+from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.ops.number_systems.bounds import Bound, NoBoundError
+from onnx_passes.ops.number_systems.terms import CONSTANT, Terms
 
 Polynomial = dict[tuple[int, ...], Fraction]
 

@@ -14,10 +14,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.numbers.rings import Symbol, add_up, is_ring, multiplied, negated, ring_constant, scaled
+from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.ops.number_systems.rings import add_up, is_ring, multiplied, negated, ring_constant, scaled
 
 if TYPE_CHECKING:
-    from onnx_passes.numbers.terms import Terms
+    from onnx_passes.ops.number_systems.terms import Terms
 
 Lemma = Callable[["Terms", Symbol, tuple[int, ...]], int | None]
 SequenceLemma = Callable[["Terms", Symbol, Sequence[Sequence[int]]], int | None]
