@@ -11,12 +11,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnx_passes.analysis.formulas import Work as Work
-    from onnx_passes.analysis.ranges.range import Range as Range
     from onnx_passes.analysis.streamlined import Reason as Reason
     from onnx_passes.graph.operators import Interface as Interface
     from onnx_passes.graph.operators import interfaces_of as interfaces_of
     from onnx_passes.graph.traits import Traits as Traits
+    from onnx_passes.numbers.range import Range as Range
     from onnx_passes.ops.definition import Attribute as Attribute
     from onnx_passes.ops.definition import Call as Call
     from onnx_passes.ops.definition import Definition as Definition
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from onnx_passes.ops.quantizer import Quantizer as Quantizer
     from onnx_passes.ops.quantizer import Quantizing as Quantizing
     from onnx_passes.ops.quantizer import Working as Working
+    from onnx_passes.ops.semantics.formulas import Work as Work
     from onnx_passes.passes.layout.images import ChannelsLastForm as ChannelsLastForm
     from onnx_passes.passes.streamline.form import Form as Form
 
@@ -44,11 +44,11 @@ _INTERFACES = {
     "integer_export": "passes.export.export_integer:INTEGER_EXPORTS",
     "integer_form": "passes.streamline.aggregate_scales:INTEGER_FORMS",
     "quantizer": "ops.quantizer:QUANTIZERS",
-    "ranges": "analysis.ranges.site:RANGES",
+    "ranges": "ops.ranges.site:RANGES",
     "shapes": "analysis.shapes.symbolic_engine:SHAPES",
     "traits": "graph.traits:TRAITS",
     "vectors": "passes.fold.vectors:VECTORS",
-    "work": "analysis.formulas:WORK",
+    "work": "ops.semantics.formulas:WORK",
 }
 _HOMES = {
     "Attribute": "ops.definition",
@@ -62,10 +62,10 @@ _HOMES = {
     "Interface": "graph.operators",
     "Quantizer": "ops.quantizer",
     "Quantizing": "ops.quantizer",
-    "Range": "analysis.ranges.range",
+    "Range": "numbers.range",
     "Reason": "analysis.streamlined",
     "Traits": "graph.traits",
-    "Work": "analysis.formulas",
+    "Work": "ops.semantics.formulas",
     "Working": "ops.quantizer",
     "define": "ops.definition",
     "interfaces_of": "graph.operators",

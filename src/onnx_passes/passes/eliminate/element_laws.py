@@ -6,12 +6,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.signs import has_positive_zeros, is_never_negative
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, holds_only
 from onnx_passes.graph.idioms import scales_normalized
 from onnx_passes.graph.shapes import is_integral, keeps_shape, static_shape
 from onnx_passes.graph.traits import TRAITS, Number, traits_of
+from onnx_passes.ops.ranges.signs import has_positive_zeros, is_never_negative
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 

@@ -10,7 +10,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import finite_constant
 from onnx_passes.graph.idioms import halves_gelu
 from onnx_passes.graph.shapes import is_common_float
-from onnx_passes.ops.normalization import Normalization
+from onnx_passes.ops.semantics.batch_normalization import Normalization
 from onnx_passes.passes.fuse.layers import Layer, is_unpadded, per_input_channel
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range, unit_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.numbers.range import UNKNOWN, Range, unit_of
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ RangeRule = Callable[[Site], "Range | Sequence[Range | None] | None"]
 RANGES: Interface[RangeRule] = Interface(
     "ranges",
     "the range of its results, from those of its inputs",
-    *(f"onnx_passes.analysis.ranges.{name}" for name in ("convolutions", "elementwise", "movement", "normalization")),
-    *(f"onnx_passes.analysis.ranges.{name}" for name in ("pooling", "products", "quantizers")),
+    *(f"onnx_passes.ops.ranges.{name}" for name in ("convolutions", "elementwise", "movement", "normalization")),
+    *(f"onnx_passes.ops.ranges.{name}" for name in ("pooling", "products", "quantizers")),
 )
 
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.elementwise import either
-from onnx_passes.analysis.ranges.grid import Grid, aligned
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.site import RANGES, Site, axis_of, dims_of
 from onnx_passes.graph.arguments import integers
+from onnx_passes.numbers.grid import Grid, aligned
+from onnx_passes.numbers.range import UNKNOWN, Range
 from onnx_passes.ops.definition import GENERAL_DOMAINS
+from onnx_passes.ops.ranges.elementwise import either
+from onnx_passes.ops.ranges.site import RANGES, Site, axis_of, dims_of
 
 Dims = Sequence[int | str | None]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.grid import Grid, of_rank, shrink
 from onnx_passes.datatypes.base import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
+from onnx_passes.numbers.grid import Grid, of_rank, shrink
 
 
 @dataclass(frozen=True, eq=False)

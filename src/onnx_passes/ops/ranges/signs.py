@@ -13,7 +13,7 @@ from onnx_passes.graph.constants import constant, finite_constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import is_integral
 from onnx_passes.graph.traits import operators
-from onnx_passes.ops.normalization import Normalization
+from onnx_passes.ops.semantics.batch_normalization import Normalization
 
 SignRule = Callable[[ir.Node, int], bool]
 """Returns whether results of a node never have the sign; the number limits the producers to visit."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.convolutions import is_padded
-from onnx_passes.analysis.ranges.grid import Grid, total
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range, exact_up_to
-from onnx_passes.analysis.ranges.site import RANGES, Site
+from onnx_passes.numbers.grid import Grid, total
+from onnx_passes.numbers.range import UNKNOWN, Range, exact_up_to
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, FINN_DOMAIN, GENERAL_DOMAINS
+from onnx_passes.ops.ranges.convolutions import is_padded
+from onnx_passes.ops.ranges.site import RANGES, Site
 from onnx_passes.ops.windows import averaged
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.grid import Grid, aligned, product_of, spanned, sum_of
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range, integer_limits
-from onnx_passes.analysis.ranges.site import RANGES, RangeRule, Site
+from onnx_passes.numbers.grid import Grid, aligned, product_of, spanned, sum_of
+from onnx_passes.numbers.range import UNKNOWN, Range, integer_limits
+from onnx_passes.ops.ranges.site import RANGES, RangeRule, Site
 
 _FLOATS = {ir.DataType.FLOAT: np.float32, ir.DataType.FLOAT16: np.float16, ir.DataType.DOUBLE: np.float64}
 _LARGEST_POWER = 64

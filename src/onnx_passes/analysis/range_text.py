@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.analyse import Known
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges import Known
 from onnx_passes.core.errors import UsageError
+from onnx_passes.numbers.range import Range
 
 KEY = "onnx_passes.range"
 """Where the range of a value is written, in ``value.metadata_props``."""

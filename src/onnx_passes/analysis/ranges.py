@@ -11,17 +11,17 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.dataflow import Forward
-from onnx_passes.analysis.ranges.elementwise import either
-from onnx_passes.analysis.ranges.grid import Grid, shrink
-from onnx_passes.analysis.ranges.quantizers import by_grid
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range, exact_up_to, integer_limits, outward
-from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, parse
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.tensor_types import datatype_of, declared_bounds
 from onnx_passes.graph.traits import traits_of
+from onnx_passes.numbers.grid import Grid, shrink
+from onnx_passes.numbers.range import UNKNOWN, Range, exact_up_to, integer_limits, outward
 from onnx_passes.ops.quantizer import is_quantizer
+from onnx_passes.ops.ranges.elementwise import either
+from onnx_passes.ops.ranges.quantizers import by_grid
+from onnx_passes.ops.ranges.site import RANGES, Site
 
 Known = Range | tuple[float, float] | DataType | str
 """What a user can say of an input: a range, its two ends, or the name of a data type such as ``UINT8``."""

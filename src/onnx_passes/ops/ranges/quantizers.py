@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.elementwise import add, corners
-from onnx_passes.analysis.ranges.grid import Grid, along, of_rank, spanned
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range, integer_limits
-from onnx_passes.analysis.ranges.site import RANGES, Site, counted
 from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
+from onnx_passes.numbers.grid import Grid, along, of_rank, spanned
+from onnx_passes.numbers.range import UNKNOWN, Range, integer_limits
 from onnx_passes.numbers.rounding import round_numpy
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN, GENERAL_DOMAINS, OUR_DOMAIN, QONNX_DOMAINS, definition_of
 from onnx_passes.ops.quantizer import quantizer_of
+from onnx_passes.ops.ranges.elementwise import add, corners
+from onnx_passes.ops.ranges.site import RANGES, Site, counted
 from onnx_passes.ops.rounding import MODES, bounds
 
 

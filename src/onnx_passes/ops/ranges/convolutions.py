@@ -10,12 +10,12 @@ from itertools import product as combinations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.elementwise import either
-from onnx_passes.analysis.ranges.grid import Grid, along, same, shrink, spanned
-from onnx_passes.analysis.ranges.products import Bounds, of_grid, of_range, with_addend
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range, exact_up_to
-from onnx_passes.analysis.ranges.site import RANGES, Site
+from onnx_passes.numbers.grid import Grid, along, same, shrink, spanned
+from onnx_passes.numbers.range import UNKNOWN, Range, exact_up_to
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
+from onnx_passes.ops.ranges.elementwise import either
+from onnx_passes.ops.ranges.products import Bounds, of_grid, of_range, with_addend
+from onnx_passes.ops.ranges.site import RANGES, Site
 from onnx_passes.ops.windows import image_sizes, met, windows_of
 
 

@@ -8,12 +8,12 @@ from typing import cast
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.elementwise import add, maximum, multiply
-from onnx_passes.analysis.ranges.grid import along
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range
-from onnx_passes.analysis.ranges.site import RANGES, RangeRule, Site, axis_of
+from onnx_passes.numbers.grid import along
+from onnx_passes.numbers.range import UNKNOWN, Range
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN, CONTRIBUTED_DOMAIN
-from onnx_passes.ops.normalization import Normalization
+from onnx_passes.ops.ranges.elementwise import add, maximum, multiply
+from onnx_passes.ops.ranges.site import RANGES, RangeRule, Site, axis_of
+from onnx_passes.ops.semantics.batch_normalization import Normalization
 
 _SLACK = 1e-4
 """Room for rounding in what is divided by a deviation."""
