@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from onnx_passes.ops.definition import Definition as Definition
     from onnx_passes.ops.definition import Input as Input
     from onnx_passes.ops.definition import define as define
+    from onnx_passes.ops.facts.work import Work as Work
     from onnx_passes.ops.quantizer import IntegerGrid as IntegerGrid
     from onnx_passes.ops.quantizer import IntegerLevels as IntegerLevels
     from onnx_passes.ops.quantizer import Quantizer as Quantizer
     from onnx_passes.ops.quantizer import Quantizing as Quantizing
     from onnx_passes.ops.quantizer import Working as Working
-    from onnx_passes.ops.semantics.formulas import Work as Work
     from onnx_passes.passes.layout.images import ChannelsLastForm as ChannelsLastForm
     from onnx_passes.passes.streamline.form import Form as Form
 
@@ -34,10 +34,10 @@ _INTERFACES = {
     "attributes": "graph.attribute_kinds:ATTRIBUTES",
     "axes": "passes.move.axes:AXES",
     "channels_last": "passes.layout.images:CHANNELS_LAST",
-    "critical": "fragment.boundaries:CRITICAL",
+    "critical": "ops.facts.critical_values:CRITICAL",
     "datatype": "passes.datatypes.facts:DATATYPES",
     "definition": "ops.definition:DEFINITIONS",
-    "demands": "verify.samples.sizes:DEMANDS",
+    "demands": "ops.facts.inputs:DEMANDS",
     "exact": "verify.ties.exact:EXACT",
     "fuzz": "testing.fuzz.site:RECIPES",
     "hls4ml": "passes.export.hls4ml_support:HLS4ML",
@@ -48,7 +48,7 @@ _INTERFACES = {
     "shapes": "analysis.shapes.symbolic_engine:SHAPES",
     "traits": "graph.traits:TRAITS",
     "vectors": "passes.fold.vectors:VECTORS",
-    "work": "ops.semantics.formulas:WORK",
+    "work": "ops.facts.work:WORK",
 }
 _HOMES = {
     "Attribute": "ops.definition",
@@ -65,7 +65,7 @@ _HOMES = {
     "Range": "numbers.range",
     "Reason": "analysis.streamlined",
     "Traits": "graph.traits",
-    "Work": "ops.semantics.formulas",
+    "Work": "ops.facts.work",
     "Working": "ops.quantizer",
     "define": "ops.definition",
     "interfaces_of": "graph.operators",

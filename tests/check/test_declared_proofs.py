@@ -23,7 +23,7 @@ from onnx_passes.core.records import Application
 from onnx_passes.graph.operators import INTERFACES
 from onnx_passes.graph.tensor_types import set_datatype, set_declared_bounds
 from onnx_passes.numbers.reals import Reals
-from onnx_passes.ops.ranges.signs import POSITIVE_ZEROS
+from onnx_passes.ops.facts.signs import POSITIVE_ZEROS
 from onnx_passes.ops.semantics.exact import set_exact_value
 from onnx_passes.proofs.model_certificate import certify, differences
 from tests.passes.tools import model_of

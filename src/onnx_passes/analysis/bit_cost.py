@@ -19,7 +19,7 @@ from onnx_passes.datatypes import DataType
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.extents import Amount
 from onnx_passes.graph.traits import is_product
-from onnx_passes.ops.semantics.formulas import UnknownSizeError, size, total, work_of
+from onnx_passes.ops.facts.work import UnknownSizeError, size, total, work_of
 
 DatatypeOf = Callable[[ir.Value], DataType]
 

@@ -16,9 +16,9 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.graph.wording import name_of, operator_name
 from onnx_passes.numbers.range import Range, bits_for, exact_up_to
+from onnx_passes.ops.facts.sums import Bounds, largest_norm, sums_within, terms_of
+from onnx_passes.ops.facts.work import UnknownSizeError, nominal, work_of
 from onnx_passes.ops.quantizer import QUANTIZING_PRODUCTS, SCALED_PRODUCTS, is_quantizer
-from onnx_passes.ops.semantics.formulas import UnknownSizeError, nominal, work_of
-from onnx_passes.ops.semantics.sums import Bounds, largest_norm, sums_within, terms_of
 
 _INPUT_BITS = 16
 """Inputs of wider integer types are indices and sizes, no data that were quantized."""

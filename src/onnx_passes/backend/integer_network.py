@@ -26,8 +26,8 @@ from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import attribute_text, name_of, operator_name
 from onnx_passes.ops.definition import definition_of
+from onnx_passes.ops.facts.sums import sums_between
 from onnx_passes.ops.quantizer import CountingThresholds, is_quantizer, quantizer_of
-from onnx_passes.ops.semantics.sums import sums_between
 from onnx_passes.ops.windows import windows_of
 from onnx_passes.passes.datatypes.inference import operands
 from onnx_passes.passes.export.thresholds import StepFunction, step_function

@@ -13,7 +13,7 @@ from onnx_passes.datatypes.types import BFLOAT16, FLOAT16, FLOAT64, integer_ends
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.wording import dim_text
 from onnx_passes.numbers.range import exact_up_to
-from onnx_passes.ops.semantics.sums import Bounds
+from onnx_passes.ops.facts.sums import Bounds
 from onnx_passes.passes.datatypes.facts import Fact, fact_of_element, fact_of_input
 from onnx_passes.passes.datatypes.inference import Inference, operands
 

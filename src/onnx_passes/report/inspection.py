@@ -19,7 +19,7 @@ from onnx_passes.analysis.support import Support
 from onnx_passes.core.text import shortened, size_text
 from onnx_passes.graph.extents import Amount, Extent, Monomial
 from onnx_passes.graph.wording import count
-from onnx_passes.ops.semantics.formulas import total
+from onnx_passes.ops.facts.work import total
 from onnx_passes.passes.analyse.inspection import Inspection, Timed
 from onnx_passes.passes.analyse.tensor_statistics import TensorStatistics
 from onnx_passes.report.accumulators import accumulators_table

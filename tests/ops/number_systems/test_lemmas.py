@@ -11,8 +11,8 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.ops.number_systems import smt
 from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
-from onnx_passes.proofs import smt
 
 z3 = pytest.importorskip("z3")
 

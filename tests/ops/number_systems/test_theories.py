@@ -10,10 +10,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.numbers.algebra import Symbol
-from onnx_passes.ops.number_systems import scalars
+from onnx_passes.ops.number_systems import scalars, smt
 from onnx_passes.ops.number_systems.terms import Terms
 from onnx_passes.ops.number_systems.values import same
-from onnx_passes.proofs import smt
 from onnx_passes.proofs.decide import smt_number
 from onnx_passes.proofs.samples import Domain, all_inputs, some_inputs, values_of
 

@@ -9,9 +9,9 @@ import numpy as np
 from onnx_passes.numbers.grid import Grid, nearly_integer, product_of, same, spanned, total
 from onnx_passes.numbers.range import UNKNOWN, Range, exact_up_to
 from onnx_passes.ops.definition import GENERAL_DOMAINS
+from onnx_passes.ops.facts.sums import Contraction, Labels, contraction_of
 from onnx_passes.ops.ranges.elementwise import add, corners, multiply
 from onnx_passes.ops.ranges.site import RANGES, Site
-from onnx_passes.ops.semantics.sums import Contraction, Labels, contraction_of
 
 
 class Bounds(NamedTuple):

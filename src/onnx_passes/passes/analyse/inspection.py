@@ -35,7 +35,7 @@ from onnx_passes.core.errors import ModelError, OnnxPassesError, PassFailedError
 from onnx_passes.core.plain import plain
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
-from onnx_passes.ops.semantics.formulas import WORK
+from onnx_passes.ops.facts.work import WORK
 from onnx_passes.passes.analyse.bit_cost import bit_cost
 from onnx_passes.passes.analyse.tensor_statistics import TensorStatistics, tensor_statistics
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of

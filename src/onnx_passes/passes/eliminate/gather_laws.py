@@ -10,7 +10,7 @@ from onnx_passes.graph.arguments import integer
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.uses import is_only_read_by
-from onnx_passes.ops.ranges.signs import is_never_negative
+from onnx_passes.ops.facts.signs import is_never_negative
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Rewritten, no

@@ -12,7 +12,7 @@ from onnx_passes.analysis.ranges import Ranges
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.wording import name_of
-from onnx_passes.ops.semantics.sums import Bounds
+from onnx_passes.ops.facts.sums import Bounds
 from onnx_passes.passes.export.integer_elementwise import MOVEMENTS
 from onnx_passes.passes.integers.containers import container, held_integers, is_exact_product
 from onnx_passes.passes.integers.twins import Twins

@@ -18,9 +18,9 @@ from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.graph.traits import is_product
 from onnx_passes.numbers.range import Range
 from onnx_passes.numbers.reals import Reals
+from onnx_passes.ops.facts.sums import terms_of
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.ops.semantics.exact import set_exact_value
-from onnx_passes.ops.semantics.sums import terms_of
 from onnx_passes.passes.quant.stored_scales import multiples
 from onnx_passes.passes.streamline import averages, choices, elementwise, movement, products
 from onnx_passes.passes.streamline.form import FEWER_BITS, Form, FormBuilder

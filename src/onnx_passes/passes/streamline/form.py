@@ -20,9 +20,9 @@ from onnx_passes.graph.wording import name_of
 from onnx_passes.numbers.grid import same
 from onnx_passes.numbers.range import Range
 from onnx_passes.numbers.reals import Reals, joined
+from onnx_passes.ops.facts.sums import Bounds
 from onnx_passes.ops.quantizer import has_scales, is_quantizer
 from onnx_passes.ops.semantics.exact import exact_value
-from onnx_passes.ops.semantics.sums import Bounds
 
 FEWER_BITS = "quantize its input again, to fewer bits"
 ALONG_SUM = Reason("the scales of its inputs vary along the sum", "use the same scale for all summands")

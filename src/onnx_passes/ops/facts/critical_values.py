@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.fragment.allowed_values import Array, broadcasts, grid_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN, GENERAL_DOMAINS
+from onnx_passes.ops.facts.allowed_values import Array, broadcasts, grid_of
 from onnx_passes.ops.multi_threshold import channel_axis
 
 Critical = Callable[[ir.Node, int, int], Iterator[Array]]
@@ -128,3 +129,19 @@ CRITICAL.attach(
 )
 CRITICAL.attach({"Gelu": _SATURATES}, domains=("", CONTRIBUTED_DOMAIN))
 CRITICAL.attach({"BipolarQuant": _at(0.0), "MultiThreshold": _thresholds}, domains=GENERAL_DOMAINS)
+
+_MOVES = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"})
+_STEPS = frozenset({"Round", "Floor", "Ceil", "Sign", "Not", "IsNaN", "IsInf"})
+_WITH_CONSTANTS = frozenset({"Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "Pow", "PRelu", "Clip"})
+
+
+def moves_elements(node: ir.Node) -> bool:
+    """Return whether a standard operator only gives the elements of its first input other places."""
+    return node.op_type in _MOVES
+
+
+def is_continuous(node: ir.Node) -> bool:
+    """Return whether every element of a result is a continuous function of one element and constants."""
+    if node.op_type in _STEPS or traits_of(node).kind != "elementwise":
+        return False
+    return len(node.inputs) == 1 or node.op_type in _WITH_CONSTANTS

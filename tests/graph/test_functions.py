@@ -5,7 +5,7 @@ import pytest
 
 import onnx_passes
 from onnx_passes.core.errors import ModelError, PassFailedError
-from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.functions import MOST_NODES, expanded_size
 from onnx_passes.graph.load import load
 from onnx_passes.passes.analyse.inspection import inspect
 

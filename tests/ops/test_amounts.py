@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_passes.graph.extents import Extent, product
-from onnx_passes.ops.semantics.formulas import UnknownSizeError, dims, nbytes, nominal, size, total
+from onnx_passes.ops.facts.work import UnknownSizeError, dims, nbytes, nominal, size, total
 
 
 def value(shape: list[object] | None, dtype: ir.DataType = ir.DataType.FLOAT) -> ir.Value:

@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.arguments import argument
-from onnx_passes.graph.arithmetic import limits_of, wide
 from onnx_passes.graph.constants import constant, finite_constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import is_integral
 from onnx_passes.graph.traits import operators
+from onnx_passes.ops.number_systems.constants import limits_of, wide
 from onnx_passes.ops.semantics.batch_normalization import Normalization
 
 SignRule = Callable[[ir.Node, int], bool]

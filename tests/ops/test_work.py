@@ -7,7 +7,7 @@ import pytest
 
 from onnx_passes import api
 from onnx_passes.analysis.cost import ModelCost
-from onnx_passes.ops.semantics.formulas import WORK
+from onnx_passes.ops.facts.work import WORK
 
 
 def cost(body: str, inputs: str, *, opset: int = 18, domains: str = "") -> ModelCost:

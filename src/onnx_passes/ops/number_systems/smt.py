@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx_ir as ir
@@ -16,7 +16,6 @@ import onnx_ir as ir
 from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.ops.number_systems.rings import POLYNOMIAL
 from onnx_passes.ops.number_systems.terms import CONSTANT, Terms
-from onnx_passes.proofs.samples import Domain
 
 _FLOATS = {
     ir.DataType.FLOAT16: (5, 11),
@@ -25,6 +24,20 @@ _FLOATS = {
     ir.DataType.DOUBLE: (11, 53),
     ir.DataType.FLOAT8E5M2: (5, 3),
 }
+
+
+class Ends(Protocol):
+    """The least and the greatest number of a variable."""
+
+    @property
+    def low(self) -> float:
+        """Return the least number."""
+        ...
+
+    @property
+    def high(self) -> float:
+        """Return the greatest number."""
+        ...
 
 
 class NotExpressibleError(Exception):
@@ -63,7 +76,7 @@ class Translation:
                 self._made[term] = self._expression(term)
         return self._made[root]
 
-    def within(self, term: int, domain: Domain) -> Any:
+    def within(self, term: int, domain: Ends) -> Any:
         """Return that a variable is in its domain; steps of floats are not told."""
         z3, x, dtype = self.z3, self.of(term), self._terms.symbols[term].dtype
         low, high = self.number(dtype, domain.low), self.number(dtype, domain.high)

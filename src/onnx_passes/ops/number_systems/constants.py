@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import ml_dtypes
@@ -10,29 +9,17 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import held
+from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.ops.number_systems.scalars import compute
 
 _NOTICEABLE = 1e-6
 _CANCELLED = 16
 
-_COMPUTE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Xor": np.logical_xor,
-    "BitwiseAnd": np.bitwise_and,
-    "BitwiseOr": np.bitwise_or,
-    "BitwiseXor": np.bitwise_xor,
-}
-
 
 def combined(op_type: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Compute with constants as the model would: integers wrap around, floats are rounded once from double."""
-    with np.errstate(all="ignore"):
-        if a.dtype.kind in "biu":
-            return np.asarray(_COMPUTE[op_type](a, b)).astype(a.dtype)
-        return np.asarray(_COMPUTE[op_type](wide(a), wide(b))).astype(a.dtype)
+    """Compute with constants as the model would: integers wrap around, floats are rounded once."""
+    dtype = ir.DataType.from_numpy(a.dtype)
+    return compute(Symbol(op_type, dtype, (dtype, dtype)), [a, b])
 
 
 def negated(array: np.ndarray) -> np.ndarray:
