@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_passes.ops.number_systems import scalars, smt, values
 from onnx_passes.ops.number_systems.rings import POLYNOMIAL
 from onnx_passes.ops.number_systems.terms import CONSTANT, VARIABLE, Terms
-from onnx_passes.proofs.proof import ROUNDING, excuses, needed, unexcused
+from onnx_passes.proofs.excuses import ROUNDING, excuses, needed, unexcused
 from onnx_passes.proofs.samples import Domain, all_inputs, some_inputs
 
 Array = np.ndarray[Any, Any]
