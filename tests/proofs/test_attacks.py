@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx_passes.ops.semantics.exact_values import set_exact_value
 
 from onnx_passes.graph.tensor_types import set_datatype, set_declared_bounds
 from onnx_passes.numbers.reals import Reals
+from onnx_passes.ops.semantics.exact import set_exact_value
 from onnx_passes.proofs.model_certificate import certify
 from onnx_passes.proofs.runs import run
 from tests.proofs.models import model, pair

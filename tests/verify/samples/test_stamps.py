@@ -120,6 +120,17 @@ def test_a_tag_is_enough_and_else_the_content_is_read(site: Site, scheme: str) -
     assert stamp_of(url) == first
 
 
+def test_a_weak_tag_does_not_tell_contents_apart(site: Site, scheme: str) -> None:
+    site.is_weak = True
+    site.files["/x.npy"] = npy(scores(0))
+    url = f"{scheme}://{site.address}/x.npy"
+    first = stamp_of(url)
+    assert first.is_known
+    assert stamp_of(url) == first
+    site.files["/x.npy"] = npy(scores(1))
+    assert stamp_of(url) != first
+
+
 def test_what_is_not_there_has_a_stamp_of_its_own_each_time(site: Site, scheme: str) -> None:
     url = f"{scheme}://{site.address}/absent.npy"
     assert not stamp_of(url).is_known

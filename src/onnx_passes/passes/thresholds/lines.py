@@ -4,7 +4,7 @@
 bounded by. A level that begins at ``e`` begins at ``(e - bias) / scale`` of x: the first integer, or float, from there
 on is the threshold. Quotients are computed in doubles; those that lie too near to an integer, or to a float, for the
 bounds of their error are computed again without rounding, from what constants stand for
-(``ops/semantics/exact_values.py``).
+(``ops/semantics/exact.py``).
 """
 
 from __future__ import annotations
