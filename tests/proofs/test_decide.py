@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.ops.number_systems.rings import Symbol
+from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.ops.number_systems.smt import is_available
 from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
 from onnx_passes.proofs.decide import decide

@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.numbers.arithmetic import RealsArithmetic
 from onnx_passes.numbers.reals import Reals
 from onnx_passes.ops.number_systems import scalars
-from onnx_passes.ops.number_systems.rings import Symbol
 from onnx_passes.ops.number_systems.values import same
 from onnx_passes.verify.run.execute import Executor
 

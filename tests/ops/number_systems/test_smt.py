@@ -9,8 +9,9 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.ops.number_systems import smt
-from onnx_passes.ops.number_systems.rings import POLYNOMIAL, Symbol
+from onnx_passes.ops.number_systems.rings import POLYNOMIAL
 from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
 from onnx_passes.proofs.samples import Domain
 from tests.passes.tools import model_of

@@ -11,6 +11,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
+from onnx_passes.ops.facts.risks import is_safe_divisor
 
 
 class Indices(NamedTuple):
@@ -89,9 +90,7 @@ def freedom_of_use(node: ir.Node, index: int, is_float: bool) -> Freedom:
         # The smallest integer divided by -1 ends the process, as a division by zero does.
         if index == 1:
             return "counts"
-        divisor = constant(node.inputs[1])
-        is_safe = divisor is not None and not ((divisor == 0) | (divisor == -1)).any()
-        return "any" if is_safe else "signed"
+        return "any" if is_safe_divisor(node.inputs[1]) else "signed"
     if kind in _EXACT or kind in _BITWISE or (kind == "BitShift" and index == 0):
         return "any"
     return "counts"

@@ -58,7 +58,12 @@ def _divides_safely(node: ir.Node) -> bool:
         return True
     if any(_is_float(value) for value in (*node.outputs, *node.inputs)):
         return True
-    divisor = constant(node.inputs[1])
+    return is_safe_divisor(node.inputs[1])
+
+
+def is_safe_divisor(value: ir.Value | None) -> bool:
+    """Return whether a value is constant and holds neither 0 nor -1, by which the smallest integer is not divided."""
+    divisor = constant(value)
     return divisor is not None and not bool(np.any((divisor == 0) | (divisor == -1)))
 
 

@@ -75,6 +75,12 @@ Bounds = tuple[int, int]
 """The least and the greatest integer."""
 
 _BEHIND_FIRST = frozenset({"Conv", "ConvInteger"})
+_CHANNELS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}
+
+
+def weight_channels(node: ir.Node) -> int | None:
+    """Return the axis of the weights that makes the channels of a result; of a MatMul, if they are one matrix."""
+    return None if node.domain else _CHANNELS.get(node.op_type)
 
 
 def size_of(bounds: Bounds) -> int:
