@@ -27,7 +27,7 @@ from onnx_passes.verify.run.execute import (
     TimeLimitError,
 )
 from onnx_passes.verify.run.resources import Pace
-from onnx_passes.verify.samples.generate import WIDE, Redraw, Sampling, draft
+from onnx_passes.verify.samples.generate import WIDE, Drawing, Sampling, draft
 from onnx_passes.verify.samples.reference import Array, read_inputs
 from onnx_passes.verify.samples.size_search import Misfit, search_sizes
 from onnx_passes.verify.samples.sizes import Sizes, SizeSolver, dimension_key
@@ -145,7 +145,7 @@ def run_samples(
     sampling = Sampling(seed)
     drawn = draft(model, sampling, Executor())
     return run_generated(
-        ready, drawn.finish(), dynamic_axes(model), partial(Redraw, model, sampling), extra=drawn.extra
+        ready, drawn.finish(), dynamic_axes(model), partial(Drawing, model, sampling), extra=drawn.extra
     )
 
 
@@ -153,7 +153,7 @@ def run_generated(
     ready: Executable,
     samples: Sequence[Sample],
     axes: Axes,
-    redraw: Callable[[], Redraw] | None = None,
+    redraw: Callable[[], Drawing] | None = None,
     given: Callable[[Sample], Sample] = lambda sample: sample,
     pace: Pace | None = None,
     extra: Sample | None = None,
@@ -197,21 +197,21 @@ def _with_extra(
 
 def _run_related(
     ready: Executable,
-    redraw: Redraw,
+    redraw: Drawing,
     given: Callable[[Sample], Sample],
     refusal: ExecutionError,
     pace: Pace | None,
 ) -> tuple[list[Sample], list[Sample]]:
     """Run on samples whose sizes meet what operators require; where that does not do, relations are searched, too."""
-    if redraw.least.keys() <= redraw.fixed.keys():
+    if redraw.dynamic.keys() <= redraw.fixed.keys():
         raise refusal
     fit = _fit(ready, redraw, given, 0)
     if isinstance(fit, str):
         raise ExecutionError(fit) from refusal
     samples: list[Sample] = []
-    for number in range(redraw.count):
+    for number in range(redraw.usual):
         with contextlib.suppress(UsageError):
-            samples.append(given(redraw.sample(number, fit.sizes(redraw.free(number)))))
+            samples.append(given(redraw.sample(number, fit.sizes(redraw.sizes(number)))))
     try:
         taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
     except ExecutionError:
@@ -221,7 +221,7 @@ def _run_related(
 
 def _with_decisive(
     ready: Executable,
-    redraw: Redraw,
+    redraw: Drawing,
     given: Callable[[Sample], Sample],
     taken: list[Sample],
     results: list[Sample],
@@ -254,9 +254,9 @@ class _Fit:
     ran: Sizes
 
 
-def _fit(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], number: int) -> _Fit | str:
+def _fit(ready: Executable, redraw: Drawing, given: Callable[[Sample], Sample], number: int) -> _Fit | str:
     """Find what fits the sizes of a sample and of others like it; where nothing is found, what is wrong as text."""
-    solver = SizeSolver(redraw.model, list(redraw.least))
+    solver = SizeSolver(redraw.model, list(redraw.dynamic))
 
     def fitted(sizes: Sizes) -> Sizes:
         # What inference says may be more than the model asks for.
@@ -273,10 +273,10 @@ def _fit(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], n
             ran.extend([] if known[key] else [sizes])
         return known[key]
 
-    if not attempt(redraw.free(number)):
+    if not attempt(redraw.sizes(number)):
         redraw.note(str(solver))
         return _Fit(fitted, ran[0])
-    found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed, ready.clock, redraw.places)
+    found = search_sizes(redraw.dynamic, attempt, redraw.order, redraw.fixed, ready.clock, redraw.places)
     if isinstance(found, Misfit):
         unmet = solver.unmet(found.sizes)
         hint = "set them with --size NAME=SIZE, or give data with --inputs"
@@ -285,7 +285,7 @@ def _fit(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], n
     return _Fit(lambda sizes: fitted(found.sizes(sizes)), ran[0])
 
 
-def _failure(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], number: int, sizes: Sizes) -> str:
+def _failure(ready: Executable, redraw: Drawing, given: Callable[[Sample], Sample], number: int, sizes: Sizes) -> str:
     """Return why a model does not run with sizes; empty if it does. Raises TimeLimitError."""
     try:
         ready.run(given(redraw.sample(number, sizes)))

@@ -104,7 +104,6 @@ class Draw:
     sizes: Sizes
     kind: Kind
     number: int
-    special: bool
     bounds: Bounds | None
     random: np.random.Generator
     place: int = 0
@@ -149,12 +148,7 @@ class Draw:
         zero = zero.reshape(()) if zero.size == 1 else zero
         if scale.ndim or zero.ndim:
             steps = np.resize(steps, shape)
-        values = self._finish((steps - zero) * scale)
-        if self.special and self.kind == "edges" and not grid.closed:
-            chosen = np.resize(_shuffled_cycle(self.random, 5, count) == 0, values.shape)
-            picks = self._finish(self.random.permutation(self._special_values()))
-            values[chosen] = np.resize(picks, int(chosen.sum()))
-        return values
+        return self._finish((steps - zero) * scale)
 
     def _values(self, count: int) -> Array:
         dtype, random = self.dtype, self.random
@@ -183,8 +177,6 @@ class Draw:
             return self._finish(values)
         edges = np.array(_EDGES)
         pool = edges[np.abs(edges) <= float(float_info(self.dtype).max)]
-        if self.special:
-            pool = np.concatenate([pool, self._special_values()])
         # Half of the values are edges, and more where a half is not enough to have each of them once.
         edgy = min(count, max(count // 2, pool.size))
         picks = np.concatenate([pool[:_FIRST_EDGES], self.random.permutation(pool[_FIRST_EDGES:])])
