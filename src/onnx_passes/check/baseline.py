@@ -28,7 +28,7 @@ from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.run.execute import LARGE, Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.run.sessions import checksum
 from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import Draft, Drawing, Sampling, draft, draw_special
+from onnx_passes.verify.samples.generate import Draft, Sampler, Sampling, draft, draw_special
 from onnx_passes.verify.samples.reference import read_inputs, read_outputs
 from onnx_passes.verify.ties.explain import Ties
 
@@ -241,7 +241,7 @@ class Start:
         special = _special(narrowed, sampling) if sampling.special or not inputs else []
         self._special: list[tuple[SpecialKind, Sample]] = [(kind, narrowing.drawn(sample)) for kind, sample in special]
         self._executor, self._sampling = executor, sampling
-        self._redraw: Drawing | None = None
+        self._redraw: Sampler | None = None
         self._axes = None if inputs else dynamic_axes(narrowed)
         self._feeds = frozenset(name for sample in self._draft.samples for name in narrowing.drawn(sample))
         self._ready = executor.prepare(model, feeds=self._feeds)
@@ -257,8 +257,8 @@ class Start:
         """Return whether a model is, byte by byte, the prepared one."""
         return _is_executed(self._ready.key, executor, model, self._feeds)
 
-    def _redrawn(self) -> Drawing:
-        self._redraw = Drawing(self._narrowing.model, self._sampling)
+    def _redrawn(self) -> Sampler:
+        self._redraw = Sampler(self._narrowing.model, self._sampling)
         return self._redraw
 
     def establish(self) -> Baseline:

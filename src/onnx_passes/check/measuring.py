@@ -42,7 +42,7 @@ from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, E
 from onnx_passes.verify.run.timing import SECONDS, TimedModel, time_in_turns
 from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
 from onnx_passes.verify.samples.dataset import Batch, Dataset, DatasetAt
-from onnx_passes.verify.samples.generate import Drawing, Sampling, generate
+from onnx_passes.verify.samples.generate import Sampler, Sampling, generate
 from onnx_passes.verify.samples.reference import Source, read_inputs
 from onnx_passes.verify.samples.sizes import dimension_key, dynamic_dimensions
 from onnx_passes.verify.samples.sources import listed, stamps_of
@@ -188,7 +188,7 @@ class Measuring(Instrument):
             samples = [narrowing.drawn(sample) for sample in generate(model, seed=self.seed)]
         except UsageError as error:
             raise ExecutionError(str(error)) from error
-        redraw = partial(Drawing, model, Sampling(self.seed))
+        redraw = partial(Sampler, model, Sampling(self.seed))
         taken, _ = run_generated(ready, samples, dynamic_axes(model), redraw, narrowing.drawn)
         return Dataset.of(model, taken)
 
@@ -391,7 +391,7 @@ def timed_sample(
         sample = generate(model, samples=1, dimensions=sizes)[0]
         ready.run(sample)
     except ExecutionError:
-        redraw = partial(Drawing, model, Sampling(sizes=given))
+        redraw = partial(Sampler, model, Sampling(sizes=given))
         taken, _ = run_generated(ready, generate(model, dimensions=given), dynamic_axes(model), redraw)
         sample = max(taken, key=lambda one: sum(array.size for array in one.values()))
     return sample

@@ -12,7 +12,7 @@ from onnx_passes import RewriteRulePass, Transformation, apply
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor, TimeLimitError
 from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated, run_samples
-from onnx_passes.verify.samples.generate import Drawing, Sampling, generate
+from onnx_passes.verify.samples.generate import Sampler, Sampling, generate
 from onnx_passes.verify.samples.size_search import Misfit, Place, Relations, search_sizes
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
@@ -251,12 +251,12 @@ def test_samples_of_given_sizes_are_those_of_the_same_sizes() -> None:
     model = ir.from_onnx_text(f"{HEAD} g (float[a, b] x) => (float[a, b] y) {{ y = Identity (x) }}")
     usual = generate(model)[3]["x"]
     sizes = dict(zip("ab", usual.shape, strict=True))
-    assert np.array_equal(Drawing(model, Sampling()).sample(3, sizes)["x"], usual)
+    assert np.array_equal(Sampler(model, Sampling()).sample(3, sizes)["x"], usual)
 
 
 def test_sizes_of_the_user_are_kept() -> None:
     model = ir.from_onnx_text(CACHE)
-    redraw = Drawing(model, Sampling(sizes={"past": 5}))
+    redraw = Sampler(model, Sampling(sizes={"past": 5}))
     assert redraw.fixed == {"past": 5}
     samples, _ = run_generated(
         Executor().prepare(model), generate(model, dimensions={"past": 5}), dynamic_axes(model), lambda: redraw
@@ -284,7 +284,7 @@ def test_both_branches_get_the_sizes_that_they_take() -> None:
     """One branch takes six elements, the other one twelve."""
     model = ir.from_onnx_text(RATES)
     ready = Executor().prepare(model)
-    samples, results = run_generated(ready, generate(model), dynamic_axes(model), lambda: Drawing(model, Sampling()))
+    samples, results = run_generated(ready, generate(model), dynamic_axes(model), lambda: Sampler(model, Sampling()))
     sizes = {sample["x"].size for sample in samples if sample["rate"] == 16000}
     assert sizes == {12}
     assert {sample["x"].size for sample in samples if sample["rate"] != 16000} == {6}

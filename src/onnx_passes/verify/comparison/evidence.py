@@ -244,7 +244,7 @@ class Promise:
 
     @property
     def is_equality(self) -> bool:
-        """Tell whether results must stay as they were."""
+        """Return whether results must stay as they were."""
         return self.claim.kind == "equality"
 
     def in_type(self, unit: float) -> Promise:
@@ -257,7 +257,7 @@ class Promise:
         return replace(self, limits=limits, unit=unit)
 
     def holds(self, comparison: Comparison, rounding: Rounding = NONE) -> bool:
-        """Tell whether results are as promised; a metric promises no more than the interface.
+        """Return whether results are as promised; a metric promises no more than the interface.
 
         A tolerance is wider by what ``rounding`` may do to the elements of a tensor, equality is not.
         """

@@ -177,7 +177,7 @@ class _Noisy:
         return {value: self.known[value] for value in wanted if value in self.known and value.dtype in _PRECISION}
 
     def _is_exact_in_type(self, node: ir.Node, positions: Positions) -> bool:
-        """Tell whether a node is exact in a shorter type: it rounds what is gathered from weights, and no positions."""
+        """Return whether a node is exact in a shorter type: it rounds what is gathered from weights, and no positions."""
         if positions.only(node):
             return True
         return _is_exact(node) and not (node.op_type == "Gather" and constant(node.inputs[0]) is not None)
@@ -356,7 +356,7 @@ def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value], number: int)
 
 
 def _sums_up(node: ir.Node) -> bool:
-    """Tell whether a node adds up products of its inputs; in training mode a norm divides by what it finds itself."""
+    """Return whether a node adds up products of its inputs; in training mode a norm divides by what it finds itself."""
     return node.domain == "" and node.op_type in _SUMS and not node.attributes.get_int("training_mode", 0)
 
 

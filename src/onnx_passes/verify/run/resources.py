@@ -165,7 +165,7 @@ def _watch_of(_process: int) -> _Watch:
 
 
 def is_memory_error(error: BaseException) -> bool:
-    """Tell whether an engine failed because it got no memory."""
+    """Return whether an engine failed because it got no memory."""
     text = str(error)
     return isinstance(error, MemoryError) or "Failed to allocate memory" in text or "bad_alloc" in text
 
@@ -204,14 +204,14 @@ class Pace:
         self._left_out: Sequence[Sizes] = ()
 
     def allows(self, sample: Sizes, rest: Sequence[Sizes]) -> bool:
-        """Tell whether a sample may run; if not, it and the ``rest`` are left out."""
+        """Return whether a sample may run; if not, it and the ``rest`` are left out."""
         if self._first is None or self.has_room(self._foreseen(sample)):
             return True
         self._left_out = (sample, *rest)
         return False
 
     def has_room(self, seconds: float) -> bool:
-        """Tell whether one more run may take so long."""
+        """Return whether one more run may take so long."""
         return self._spent + seconds <= self._limit
 
     def took(self, sample: Sizes, seconds: float) -> None:
@@ -269,7 +269,7 @@ _FARTHEST = 16
 
 
 def may_crash(model: ir.Model) -> bool:
-    """Tell whether running a model may end the process, or never end itself."""
+    """Return whether running a model may end the process, or never end itself."""
     scopes = (model.graph, *model.functions.values())
     return any(node.op_type in _SUSPECTS and _is_risky(node) for scope in scopes for node in all_nodes(scope))
 
@@ -284,7 +284,7 @@ def _is_risky(node: ir.Node) -> bool:
 
 
 def _divides_safely(node: ir.Node) -> bool:
-    """Tell whether a division is one of floats, or its divisor is known to be neither 0 nor -1."""
+    """Return whether a division is one of floats, or its divisor is known to be neither 0 nor -1."""
     if len(node.inputs) < 2 or node.inputs[1] is None:
         return True
     if any(_is_float(value) for value in (*node.outputs, *node.inputs)):
@@ -294,7 +294,7 @@ def _divides_safely(node: ir.Node) -> bool:
 
 
 def _is_float(value: ir.Value | None) -> bool:
-    """Tell whether a value holds floats; where types were not inferred, the nodes before it say so."""
+    """Return whether a value holds floats; where types were not inferred, the nodes before it say so."""
     for _ in range(_FARTHEST):
         if value is None:
             return False

@@ -27,7 +27,7 @@ from onnx_passes.verify.run.execute import (
     TimeLimitError,
 )
 from onnx_passes.verify.run.resources import Pace
-from onnx_passes.verify.samples.generate import WIDE, Drawing, Sampling, draft
+from onnx_passes.verify.samples.generate import WIDE, Sampler, Sampling, draft
 from onnx_passes.verify.samples.reference import Array, read_inputs
 from onnx_passes.verify.samples.size_search import Misfit, search_sizes
 from onnx_passes.verify.samples.sizes import Sizes, SizeSolver, dimension_key
@@ -145,7 +145,7 @@ def run_samples(
     sampling = Sampling(seed)
     drawn = draft(model, sampling, Executor())
     return run_generated(
-        ready, drawn.finish(), dynamic_axes(model), partial(Drawing, model, sampling), extra=drawn.extra
+        ready, drawn.finish(), dynamic_axes(model), partial(Sampler, model, sampling), extra=drawn.extra
     )
 
 
@@ -153,7 +153,7 @@ def run_generated(
     ready: Executable,
     samples: Sequence[Sample],
     axes: Axes,
-    redraw: Callable[[], Drawing] | None = None,
+    redraw: Callable[[], Sampler] | None = None,
     given: Callable[[Sample], Sample] = lambda sample: sample,
     pace: Pace | None = None,
     extra: Sample | None = None,
@@ -197,7 +197,7 @@ def _with_extra(
 
 def _run_related(
     ready: Executable,
-    redraw: Drawing,
+    redraw: Sampler,
     given: Callable[[Sample], Sample],
     refusal: ExecutionError,
     pace: Pace | None,
@@ -221,7 +221,7 @@ def _run_related(
 
 def _with_decisive(
     ready: Executable,
-    redraw: Drawing,
+    redraw: Sampler,
     given: Callable[[Sample], Sample],
     taken: list[Sample],
     results: list[Sample],
@@ -254,7 +254,7 @@ class _Fit:
     ran: Sizes
 
 
-def _fit(ready: Executable, redraw: Drawing, given: Callable[[Sample], Sample], number: int) -> _Fit | str:
+def _fit(ready: Executable, redraw: Sampler, given: Callable[[Sample], Sample], number: int) -> _Fit | str:
     """Find what fits the sizes of a sample and of others like it; where nothing is found, what is wrong as text."""
     solver = SizeSolver(redraw.model, list(redraw.dynamic))
 
@@ -285,7 +285,7 @@ def _fit(ready: Executable, redraw: Drawing, given: Callable[[Sample], Sample], 
     return _Fit(lambda sizes: fitted(found.sizes(sizes)), ran[0])
 
 
-def _failure(ready: Executable, redraw: Drawing, given: Callable[[Sample], Sample], number: int, sizes: Sizes) -> str:
+def _failure(ready: Executable, redraw: Sampler, given: Callable[[Sample], Sample], number: int, sizes: Sizes) -> str:
     """Return why a model does not run with sizes; empty if it does. Raises TimeLimitError."""
     try:
         ready.run(given(redraw.sample(number, sizes)))

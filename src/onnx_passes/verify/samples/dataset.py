@@ -86,7 +86,7 @@ class Dataset:
 
     @property
     def has_expected(self) -> bool:
-        """Tell whether it is known what is expected."""
+        """Return whether it is known what is expected."""
         return self._expected is not None
 
     @cached_property

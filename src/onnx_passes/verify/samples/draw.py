@@ -46,7 +46,7 @@ def longest(model: ir.Model, value: ir.Value, sizes: Sizes) -> int | None:
 
 
 def _holds_positions(value: ir.Value | None) -> bool:
-    """Tell whether a value is calculated from numbers counted up, and from no input."""
+    """Return whether a value is calculated from numbers counted up, and from no input."""
     todo, seen = [value], {value}
     while todo:
         each = todo.pop()

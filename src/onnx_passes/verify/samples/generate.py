@@ -59,7 +59,7 @@ def seconds_for_samples(model: ir.Model, effort: float) -> float:
 
 
 def is_small(model: ir.Model, inputs: Iterable[ir.Value]) -> bool:
-    """Tell whether a model runs in about a millisecond."""
+    """Return whether a model runs in about a millisecond."""
     fed = [_sizes(value, _UNKNOWN) for value in inputs]
     places = max((math.prod(sizes[2:]) if len(sizes) > 2 else max(sizes, default=1) for sizes in fed), default=1)
     effort = _ELEMENT * sum(map(math.prod, fed))
@@ -136,7 +136,7 @@ def generate(
     """
     sampling = Sampling(seed, samples, sizes=dimensions or {})
     sampling.require_known(model)
-    return Drawing(model, sampling).draft(thorough=thorough).finish()
+    return Sampler(model, sampling).draft(thorough=thorough).finish()
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Draft:
 
 def draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
     """Draw samples as :func:`generate` does, but find critical values only at the end: the model may change before."""
-    drawing = Drawing(model, sampling, executor)
+    drawing = Sampler(model, sampling, executor)
     found = drawing.draft(thorough=True)
     if sampling.count is None and not drawing.is_small:
         found.pace = Pace(seconds_for_samples(model, sampling.effort))
@@ -195,7 +195,7 @@ def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["fin
     The first holds signed zeros, the largest and the smallest numbers, the others NaN and infinities, as these spread:
     as many samples as it takes for each input to have had each of them.
     """
-    drawing = Drawing(model, sampling)
+    drawing = Sampler(model, sampling)
     wanted = drawing.is_small if sampling.special is None else sampling.special
     inputs = [value for value in drawing.inputs.values() if value.dtype in _SPECIAL_TYPES]
     if not wanted or not inputs:
@@ -207,7 +207,7 @@ def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["fin
     return [("finite", drawing.sample(1, kind="finite")), *(("infinite", sample) for sample in infinite)]
 
 
-class Drawing:
+class Sampler:
     """The inputs of a model, what is known of them, and what the samples of a seed are like.
 
     Sizes of dimensions that the model does not have, as some may have been fixed since, are left out.

@@ -206,7 +206,7 @@ class Critical:
 
 
 def _is_free(model: ir.Model, value: ir.Value) -> bool:
-    """Tell whether an input may hold any number of its type."""
+    """Return whether an input may hold any number of its type."""
     if value.dtype is None or value.dtype not in _SOLVED or annotated_grid(value) is not None:
         return False
     if value.dtype.is_integer():

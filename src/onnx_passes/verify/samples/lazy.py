@@ -82,6 +82,6 @@ class LazyArray:
         return replace(self, shape=(len(self), *row), read=read, is_flat=False)
 
     def holds(self, row: Sequence[object]) -> bool:
-        """Tell whether the list of numbers in each row is an array of this shape."""
+        """Return whether the list of numbers in each row is an array of this shape."""
         sizes = [size for size in row if isinstance(size, int)]
         return self.is_flat and len(sizes) == len(row) and math.prod(sizes) == math.prod(self.shape[1:])
