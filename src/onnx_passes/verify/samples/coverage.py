@@ -165,136 +165,135 @@ def run_generated(
     generated samples if no size helps. Where the model takes the samples, an ``extra`` one is tried, too, and cut where
     it is too large.
     """
+    is_dynamic = any(axes.values())
     try:
         taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
-        if redraw is not None and len(taken) < len(samples) and any(axes.values()):
-            taken, results = _with_decisive(ready, redraw(), given, taken, results, pace)
-        return _with_extra(
-            ready, taken, results, [] if extra is None else [extra, *_shortened([extra], axes, WIDE[1:])], pace
-        )
+        if redraw is not None and len(taken) < len(samples) and is_dynamic:
+            _Resizing(ready, redraw(), given, pace).add_decisive(taken, results)
+        larger = [] if extra is None else [extra, *_shortened([extra], axes, WIDE[1:])]
+        _add_larger(ready, taken, results, larger, pace)
+        return taken, results
     except ExecutionError as refusal:
         smaller = list(_shortened(samples, axes, _SIZES))
         with contextlib.suppress(ExecutionError):
             if smaller:
                 return ready.run_each(smaller, all_must_run=False, pace=pace)
-        if redraw is None or not any(axes.values()) or isinstance(refusal, (TimeLimitError, MemoryLimitError)):
+        if redraw is None or not is_dynamic or isinstance(refusal, (TimeLimitError, MemoryLimitError)):
             raise
-        return _run_related(ready, redraw(), given, refusal, pace)
+        return _Resizing(ready, redraw(), given, pace).run(refusal)
 
 
-def _with_extra(
+def _add_larger(
     ready: Executable, taken: list[Sample], results: list[Sample], larger: Iterable[Sample], pace: Pace | None
-) -> tuple[list[Sample], list[Sample]]:
+) -> None:
     """Run on the first of larger samples that the model takes, and in a time that the pace has room for."""
     for sample in larger if pace is None or pace.shortage is None else ():
         with contextlib.suppress(ExecutionError):
             started = ready.clock()
             found = ready.run(sample)
             if pace is None or pace.has_room(ready.clock() - started):
-                return [*taken, sample], [*results, found]
-    return taken, results
-
-
-def _run_related(
-    ready: Executable,
-    redraw: Sampler,
-    given: Callable[[Sample], Sample],
-    refusal: ExecutionError,
-    pace: Pace | None,
-) -> tuple[list[Sample], list[Sample]]:
-    """Run on samples whose sizes meet what operators require; where that does not do, relations are searched, too."""
-    if redraw.dynamic.keys() <= redraw.fixed.keys():
-        raise refusal
-    fit = _fit(ready, redraw, given, 0)
-    if isinstance(fit, str):
-        raise ExecutionError(fit) from refusal
-    samples: list[Sample] = []
-    for number in range(redraw.usual):
-        with contextlib.suppress(UsageError):
-            samples.append(given(redraw.sample(number, fit.sizes(redraw.sizes(number)))))
-    try:
-        taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
-    except ExecutionError:
-        taken, results = ready.run_each([given(redraw.sample(0, fit.ran))], all_must_run=True)
-    return _with_decisive(ready, redraw, given, taken, results, pace)
-
-
-def _with_decisive(
-    ready: Executable,
-    redraw: Sampler,
-    given: Callable[[Sample], Sample],
-    taken: list[Sample],
-    results: list[Sample],
-    pace: Pace | None,
-) -> tuple[list[Sample], list[Sample]]:
-    """Run also on samples for which a model takes another way, which may need other sizes."""
-    for number, wanted in redraw.decisive().items():
-        if pace is not None and pace.shortage is not None:
-            break
-        if any(all(_is_at(sample, name, array) for name, array in wanted.items()) for sample in taken):
-            continue
-        with contextlib.suppress(ExecutionError, UsageError):
-            fit = _fit(ready, redraw, given, number)
-            if not isinstance(fit, str):
-                sample = given(redraw.sample(number, fit.ran))
-                results = [*results, ready.run(sample)]
-                taken = [*taken, sample]
-    return taken, results
-
-
-def _is_at(sample: Sample, name: str, array: np.ndarray) -> bool:
-    return name in sample and np.array_equal(sample[name], array)
+                taken.append(sample)
+                results.append(found)
+                return
 
 
 @dataclass(frozen=True)
 class _Fit:
-    """What changes sizes so that they fit together, and sizes with which a sample ran."""
+    """A function that changes sizes so that they fit together, and sizes with which a sample ran."""
 
     sizes: Callable[[Sizes], Sizes]
     ran: Sizes
 
 
-def _fit(ready: Executable, redraw: Sampler, given: Callable[[Sample], Sample], number: int) -> _Fit | str:
-    """Find what fits the sizes of a sample and of others like it; where nothing is found, what is wrong as text."""
-    solver = SizeSolver(redraw.model, list(redraw.dynamic))
+@dataclass(frozen=True)
+class _Resizing:
+    """Runs a model on samples of other sizes, as ``sampler`` draws them and ``given`` hands them over."""
 
-    def fitted(sizes: Sizes) -> Sizes:
-        # What inference says may be more than the model asks for.
-        return solver.solve(sizes, redraw.fixed) or sizes
+    ready: Executable
+    sampler: Sampler
+    given: Callable[[Sample], Sample]
+    pace: Pace | None
 
-    known: dict[tuple[int, ...], str] = {}
-    ran: list[Sizes] = []
+    def run(self, refusal: ExecutionError) -> tuple[list[Sample], list[Sample]]:
+        """Run on samples whose sizes meet the requirements of operators, or relations that are searched."""
+        if self.sampler.dynamic.keys() <= self.sampler.fixed.keys():
+            raise refusal
+        fit = self._fit(0)
+        if isinstance(fit, str):
+            raise ExecutionError(fit) from refusal
+        samples: list[Sample] = []
+        for number in range(self.sampler.usual):
+            with contextlib.suppress(UsageError):
+                samples.append(self._sample(number, fit.sizes(self.sampler.sizes(number))))
+        try:
+            taken, results = self.ready.run_each(samples, all_must_run=False, pace=self.pace)
+        except ExecutionError:
+            taken, results = self.ready.run_each([self._sample(0, fit.ran)], all_must_run=True)
+        self.add_decisive(taken, results)
+        return taken, results
 
-    def attempt(sizes: Sizes) -> str:
-        sizes = fitted(sizes)
-        key = tuple(sizes.values())
-        if key not in known:
-            known[key] = _failure(ready, redraw, given, number, sizes)
-            ran.extend([] if known[key] else [sizes])
-        return known[key]
+    def add_decisive(self, taken: list[Sample], results: list[Sample]) -> None:
+        """Run also on samples for which a model takes another way, which may need other sizes."""
+        for number, wanted in self.sampler.decisive().items():
+            if self.pace is not None and self.pace.shortage is not None:
+                break
+            if any(all(_is_at(sample, name, array) for name, array in wanted.items()) for sample in taken):
+                continue
+            with contextlib.suppress(ExecutionError, UsageError):
+                fit = self._fit(number)
+                if not isinstance(fit, str):
+                    sample = self._sample(number, fit.ran)
+                    results.append(self.ready.run(sample))
+                    taken.append(sample)
 
-    if not attempt(redraw.sizes(number)):
-        redraw.note(str(solver))
-        return _Fit(fitted, ran[0])
-    found = search_sizes(redraw.dynamic, attempt, redraw.order, redraw.fixed, ready.clock, redraw.places)
-    if isinstance(found, Misfit):
-        unmet = solver.unmet(found.sizes)
-        hint = "set them with --size NAME=SIZE, or give data with --inputs"
-        return f"{found}; {unmet + '; ' if unmet else ''}{hint}"
-    redraw.note(str(found))
-    return _Fit(lambda sizes: fitted(found.sizes(sizes)), ran[0])
+    def _sample(self, number: int, sizes: Sizes) -> Sample:
+        return self.given(self.sampler.sample(number, sizes))
+
+    def _fit(self, number: int) -> _Fit | str:
+        """Fit the sizes of a sample and of others like it; return a message if no sizes are found."""
+        sampler = self.sampler
+        solver = SizeSolver(sampler.model, list(sampler.dynamic))
+
+        def fitted(sizes: Sizes) -> Sizes:
+            # What inference says may be more than the model asks for.
+            return solver.solve(sizes, sampler.fixed) or sizes
+
+        known: dict[tuple[int, ...], str] = {}
+        ran: list[Sizes] = []
+
+        def attempt(sizes: Sizes) -> str:
+            sizes = fitted(sizes)
+            key = tuple(sizes.values())
+            if key not in known:
+                known[key] = self._failure(number, sizes)
+                ran.extend([] if known[key] else [sizes])
+            return known[key]
+
+        if not attempt(sampler.sizes(number)):
+            sampler.note(str(solver))
+            return _Fit(fitted, ran[0])
+        found = search_sizes(sampler.dynamic, attempt, sampler.order, sampler.fixed, self.ready.clock, sampler.places)
+        if isinstance(found, Misfit):
+            unmet = solver.unmet(found.sizes)
+            hint = "set them with --size NAME=SIZE, or give data with --inputs"
+            return f"{found}; {unmet + '; ' if unmet else ''}{hint}"
+        sampler.note(str(found))
+        return _Fit(lambda sizes: fitted(found.sizes(sizes)), ran[0])
+
+    def _failure(self, number: int, sizes: Sizes) -> str:
+        """Return why a model does not run with sizes; empty if it does. Raises TimeLimitError."""
+        try:
+            self.ready.run(self._sample(number, sizes))
+        except TimeLimitError:
+            # Other sizes would take as long, each.
+            raise
+        except (ExecutionError, UsageError) as error:
+            return str(error) or type(error).__name__
+        return ""
 
 
-def _failure(ready: Executable, redraw: Sampler, given: Callable[[Sample], Sample], number: int, sizes: Sizes) -> str:
-    """Return why a model does not run with sizes; empty if it does. Raises TimeLimitError."""
-    try:
-        ready.run(given(redraw.sample(number, sizes)))
-    except TimeLimitError:
-        # Other sizes would take as long, each.
-        raise
-    except (ExecutionError, UsageError) as error:
-        return str(error) or type(error).__name__
-    return ""
+def _is_at(sample: Sample, name: str, array: np.ndarray) -> bool:
+    return name in sample and np.array_equal(sample[name], array)
 
 
 def _shortened(samples: Sequence[Sample], axes: Axes, sizes: Sequence[int]) -> Iterator[Sample]:

@@ -15,8 +15,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.datatypes.base import EXACT_IN_DOUBLE
 from onnx_passes.graph.tensor_types import integer_limits
-from onnx_passes.verify.samples.lazy import Array, LazyArray
-from onnx_passes.verify.samples.numpy_files import read_numpy
+from onnx_passes.verify.samples.numpy_files import Array, LazyArray, read_numpy
 from onnx_passes.verify.samples.sources import Opened, listed, open_source
 
 Sample = dict[str, Array]
