@@ -12,8 +12,8 @@ import onnx_ir as ir
 from onnx_passes.core.base import Context, PassResult
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.comparison.ulp import Array
+from onnx_passes.verify.run.execute import Sample
 from onnx_passes.verify.samples.dataset import Batch
-from onnx_passes.verify.samples.reference import Sample
 from onnx_passes.verify.structure.properties import bad_reads
 
 Dimensions = tuple[int | None, ...] | None

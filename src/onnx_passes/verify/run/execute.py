@@ -41,6 +41,7 @@ from onnx_passes.verify.run.sessions import Footprint, InChild, InProcess, Shape
 
 Engine = Literal["onnxruntime", "reference"]
 Sample = dict[str, np.ndarray]
+"""Arrays by the name of the input or output of the model that they belong to."""
 
 LARGE = 1 / 8
 """A model that may take more than this part of the limit of memory runs in a process of its own."""

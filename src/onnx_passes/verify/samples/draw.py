@@ -13,6 +13,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError
 from onnx_passes.fragment.allowed_values import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.tensor_types import integer_limits
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.verify.samples.integers import (
     ENDS,
@@ -23,7 +24,7 @@ from onnx_passes.verify.samples.integers import (
     put_negative,
     put_some,
 )
-from onnx_passes.verify.samples.reference import Array, integer_limits
+from onnx_passes.verify.samples.reference import Array
 from onnx_passes.verify.samples.sizes import MOVES_DATA, Sizes, demanded, reached, shape_of
 
 _ORDERS = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual"})

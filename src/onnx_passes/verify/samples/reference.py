@@ -15,11 +15,10 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.datatypes.base import EXACT_IN_DOUBLE
 from onnx_passes.graph.tensor_types import integer_limits
+from onnx_passes.verify.run.execute import Sample
 from onnx_passes.verify.samples.numpy_files import Array, LazyArray, read_numpy
 from onnx_passes.verify.samples.sources import Opened, listed, open_source
 
-Sample = dict[str, Array]
-"""Arrays by the name of the input or output of the model that they belong to."""
 Source = str | PathLike[str] | Array | Mapping[str, Array] | Opened
 
 _BY_ORDER = re.compile(r"arr_(\d+)")
