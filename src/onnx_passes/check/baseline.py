@@ -27,8 +27,8 @@ from onnx_passes.verify.local.specials import SpecialKind, Specials
 from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.run.execute import LARGE, Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.run.sessions import checksum
-from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import Draft, Sampler, Sampling, draft, draw_special
+from onnx_passes.verify.samples.coverage import run_generated
+from onnx_passes.verify.samples.generate import Draft, Sampler, Sampling, draw_special
 from onnx_passes.verify.samples.reference import read_inputs, read_outputs
 from onnx_passes.verify.ties.explain import Ties
 
@@ -241,8 +241,6 @@ class Start:
         special = _special(narrowed, sampling) if sampling.special or not inputs else []
         self._special: list[tuple[SpecialKind, Sample]] = [(kind, narrowing.drawn(sample)) for kind, sample in special]
         self._executor, self._sampling = executor, sampling
-        self._redraw: Sampler | None = None
-        self._axes = None if inputs else dynamic_axes(narrowed)
         self._feeds = frozenset(name for sample in self._draft.samples for name in narrowing.drawn(sample))
         self._ready = executor.prepare(model, feeds=self._feeds)
         self._declared = Declared.by(model)
@@ -257,10 +255,6 @@ class Start:
         """Return whether a model is, byte by byte, the prepared one."""
         return _is_executed(self._ready.key, executor, model, self._feeds)
 
-    def _redrawn(self) -> Sampler:
-        self._redraw = Sampler(self._narrowing.model, self._sampling)
-        return self._redraw
-
     def establish(self) -> Baseline:
         """Run the original model. Raises ExecutionError if that is impossible.
 
@@ -272,14 +266,10 @@ class Start:
                     f"the elements of weight '{tensor.name}' were changed in place",
                     hint="models share their tensors: a pass must put a new one in the place of the old",
                 )
-        if self._axes is None:
+        if self._draft.sampler is None:
             samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
-            drawn = list(map(self._narrowing.drawn, self._draft.finish()))
-            extra = None if self._draft.extra is None else self._narrowing.drawn(self._draft.extra)
-            samples, results = run_generated(
-                self._ready, drawn, self._axes, self._redrawn, self._narrowing.drawn, self._draft.pace, extra
-            )
+            samples, results = run_generated(self._ready, self._draft, self._narrowing.drawn)
         self._declared.excuse(results[0])
         engine = self._ready.engine
         baseline = Baseline(samples, results, results, engine, self._feeds, self._ready.key, self._declared)
@@ -292,8 +282,8 @@ class Start:
     def _notes(self, samples: int) -> list[str]:
         """Describe how samples differ from the usual ones."""
         found: list[str] = []
-        if self._redraw is not None and self._redraw.relations:
-            found.append(f"sizes of generated inputs meet {self._redraw.relations}")
+        if self._draft.sampler is not None and (relations := self._draft.sampler.relations):
+            found.append(f"sizes of generated inputs meet {relations}")
         if (shortage := self._draft.pace.shortage) is not None:
             seconds, times = shortage
             more = math.ceil(times * self._sampling.effort)
@@ -356,7 +346,8 @@ def _special(model: ir.Model, sampling: Sampling) -> list[tuple[SpecialKind, Sam
 def _draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
     """Generate inputs; where nobody can, that is an obstacle and no error."""
     try:
-        return draft(model, sampling, executor)
+        sampler = Sampler(model, sampling, executor)
+        return replace(sampler.draft(thorough=True), pace=sampler.pace)
     except UsageError as error:
         raise ExecutionError(str(error)) from error
 

@@ -41,7 +41,7 @@ class CheckedAgain(Instrument):
         self._checks: LocalChecks | None = None
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
-        """Get ready if rewrites of the step are to be checked."""
+        """Prepare to check the rewrites of a step that is to be checked again."""
         self._checks = LocalChecks(self._look, most_nodes=MANY) if record.number in self._steps else None
         if self._checks is not None:
             self._checks.begin(model)

@@ -20,8 +20,8 @@ from onnx_passes.verify.failure import Failure, failed_step
 from onnx_passes.verify.local.windows import LocalChecks, evidence_of_checks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
-from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.coverage import run_generated
+from onnx_passes.verify.samples.generate import Sampler, Sampling
 
 BIG = 4 * 2**20
 """Nodes that read a weight of more bytes than this are not run."""
@@ -40,11 +40,11 @@ def fill_drawn(known: Activations, model: ir.Model, seed: int) -> None:
     """
     light = without_big_weights(model)
     try:
-        samples = generate(light, seed=seed)
+        draft = Sampler(light, Sampling(seed)).draft(thorough=False)
     except UsageError as error:
         raise ExecutionError(f"no values can be drawn: {error}") from error
     ready = known.executor.prepare(light, engine="onnxruntime")
-    taken, _ = run_generated(ready, samples, dynamic_axes(light))
+    taken, _ = run_generated(ready, draft, searches=False)
     values = {str(value.name): value for node in model.graph for value in node.outputs if value.name}
     known.fill(light, taken, kept_for=values)
     for name in known.samples[0].keys() & values.keys():

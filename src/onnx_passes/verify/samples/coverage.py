@@ -6,7 +6,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,16 +20,15 @@ from onnx_passes.graph.traits import traits_of
 from onnx_passes.verify.run.execute import (
     Executable,
     ExecutionError,
-    Executor,
     MemoryLimitError,
     Sample,
     TimeLimitError,
 )
 from onnx_passes.verify.run.resources import Pace
-from onnx_passes.verify.samples.generate import WIDE, Sampler, Sampling, draft
+from onnx_passes.verify.samples.generate import WIDE, Draft, Sampler, Sampling
 from onnx_passes.verify.samples.reference import Array, read_inputs
 from onnx_passes.verify.samples.size_search import Misfit, search_sizes
-from onnx_passes.verify.samples.sizes import Sizes, SizeSolver, dimension_key
+from onnx_passes.verify.samples.sizes import Sizes, SizeSolver
 from onnx_passes.verify.samples.sources import listed
 
 _MOST_VALUES = 500
@@ -116,20 +114,7 @@ def _any(compare: Callable[[Array, Array], Array], array: Array, place: Array) -
         return False
 
 
-Axes = Mapping[str, Sequence[int]]
-
 _SIZES = (1, 2, 3, 5, 8, 16, 64)
-
-
-def dynamic_axes(model: ir.Model) -> Axes:
-    """Return the axes of inputs that have no fixed size, by input."""
-    return {
-        str(value.name): [
-            axis for axis, dim in enumerate(value.shape) if dimension_key(str(value.name), axis, dim) is not None
-        ]
-        for value in model.graph.inputs
-        if value.shape is not None
-    }
 
 
 def run_samples(
@@ -142,59 +127,44 @@ def run_samples(
     inputs = listed(inputs)
     if inputs:
         return ready.run_each(read_inputs(model, inputs), all_must_run=True)
-    sampling = Sampling(seed)
-    drawn = draft(model, sampling, Executor())
-    return run_generated(
-        ready, drawn.finish(), dynamic_axes(model), partial(Sampler, model, sampling), extra=drawn.extra
-    )
+    return run_generated(ready, Sampler(model, Sampling(seed)).draft(thorough=True))
 
 
 def run_generated(
     ready: Executable,
-    samples: Sequence[Sample],
-    axes: Axes,
-    redraw: Callable[[], Sampler] | None = None,
+    draft: Draft,
     given: Callable[[Sample], Sample] = lambda sample: sample,
-    pace: Pace | None = None,
-    extra: Sample | None = None,
+    *,
+    searches: bool = True,
 ) -> tuple[list[Sample], list[Sample]]:
     """Run on generated samples, as many as the pace allows; return those that the model took, and its results.
 
-    If it takes none, their sizes may be to blame: dynamic dimensions then get smaller ones in turn, then sizes that are
-    searched, with samples of ``redraw`` as ``given`` hands them over. Raises ExecutionError with the failure of the
-    generated samples if no size helps. Where the model takes the samples, an ``extra`` one is tried, too, and cut where
-    it is too large.
+    ``given`` turns samples into the form in which the model takes them. If it takes none, their sizes may be to blame:
+    dynamic dimensions then get smaller ones in turn, then, if it ``searches``, sizes that fit together. Raises
+    ExecutionError with the failure of the generated samples if no size helps. Where the model takes the samples, an
+    extra one is tried, too, and cut where it is too large.
     """
-    is_dynamic = any(axes.values())
+    sampler = draft.sampler
+    assert sampler is not None
+    samples, axes = list(map(given, draft.finish())), sampler.axes
+    resizing = _Resizing(ready, sampler, given, draft.pace)
+    searches = searches and any(axes.values())
     try:
-        taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
-        if redraw is not None and len(taken) < len(samples) and is_dynamic:
-            _Resizing(ready, redraw(), given, pace).add_decisive(taken, results)
-        larger = [] if extra is None else [extra, *_shortened([extra], axes, WIDE[1:])]
-        _add_larger(ready, taken, results, larger, pace)
+        taken, results = ready.run_each(samples, all_must_run=False, pace=draft.pace)
+        if searches and len(taken) < len(samples):
+            resizing.add_decisive(taken, results)
+        if draft.extra is not None and draft.pace.shortage is None:
+            extra = given(draft.extra)
+            resizing.add_first(taken, results, [extra, *_shortened([extra], axes, WIDE[1:])])
         return taken, results
     except ExecutionError as refusal:
         smaller = list(_shortened(samples, axes, _SIZES))
         with contextlib.suppress(ExecutionError):
             if smaller:
-                return ready.run_each(smaller, all_must_run=False, pace=pace)
-        if redraw is None or not is_dynamic or isinstance(refusal, (TimeLimitError, MemoryLimitError)):
+                return ready.run_each(smaller, all_must_run=False, pace=draft.pace)
+        if not searches or isinstance(refusal, (TimeLimitError, MemoryLimitError)):
             raise
-        return _Resizing(ready, redraw(), given, pace).run(refusal)
-
-
-def _add_larger(
-    ready: Executable, taken: list[Sample], results: list[Sample], larger: Iterable[Sample], pace: Pace | None
-) -> None:
-    """Run on the first of larger samples that the model takes, and in a time that the pace has room for."""
-    for sample in larger if pace is None or pace.shortage is None else ():
-        with contextlib.suppress(ExecutionError):
-            started = ready.clock()
-            found = ready.run(sample)
-            if pace is None or pace.has_room(ready.clock() - started):
-                taken.append(sample)
-                results.append(found)
-                return
+        return resizing.run(refusal)
 
 
 @dataclass(frozen=True)
@@ -212,7 +182,7 @@ class _Resizing:
     ready: Executable
     sampler: Sampler
     given: Callable[[Sample], Sample]
-    pace: Pace | None
+    pace: Pace
 
     def run(self, refusal: ExecutionError) -> tuple[list[Sample], list[Sample]]:
         """Run on samples whose sizes meet the requirements of operators, or relations that are searched."""
@@ -235,7 +205,7 @@ class _Resizing:
     def add_decisive(self, taken: list[Sample], results: list[Sample]) -> None:
         """Run also on samples for which a model takes another way, which may need other sizes."""
         for number, wanted in self.sampler.decisive().items():
-            if self.pace is not None and self.pace.shortage is not None:
+            if self.pace.shortage is not None:
                 break
             if any(all(_is_at(sample, name, array) for name, array in wanted.items()) for sample in taken):
                 continue
@@ -245,6 +215,17 @@ class _Resizing:
                     sample = self._sample(number, fit.ran)
                     results.append(self.ready.run(sample))
                     taken.append(sample)
+
+    def add_first(self, taken: list[Sample], results: list[Sample], larger: Iterable[Sample]) -> None:
+        """Run on the first of larger samples that the model takes, and in a time that the pace has room for."""
+        for sample in larger:
+            with contextlib.suppress(ExecutionError):
+                started = self.ready.clock()
+                found = self.ready.run(sample)
+                if self.pace.has_room(self.ready.clock() - started):
+                    taken.append(sample)
+                    results.append(found)
+                    return
 
     def _sample(self, number: int, sizes: Sizes) -> Sample:
         return self.given(self.sampler.sample(number, sizes))
@@ -296,7 +277,7 @@ def _is_at(sample: Sample, name: str, array: np.ndarray) -> bool:
     return name in sample and np.array_equal(sample[name], array)
 
 
-def _shortened(samples: Sequence[Sample], axes: Axes, sizes: Sequence[int]) -> Iterator[Sample]:
+def _shortened(samples: Sequence[Sample], axes: Mapping[str, Sequence[int]], sizes: Sequence[int]) -> Iterator[Sample]:
     """Yield samples in turn, cut to smaller sizes."""
     for number, size in enumerate(sizes):
         sample = samples[number % len(samples)]

@@ -24,7 +24,7 @@ from onnx_passes.verify.samples.integers import (
     put_negative,
     put_some,
 )
-from onnx_passes.verify.samples.reference import Array
+from onnx_passes.verify.samples.numpy_files import Array
 from onnx_passes.verify.samples.sizes import MOVES_DATA, Sizes, demanded, reached, shape_of
 
 _ORDERS = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual"})

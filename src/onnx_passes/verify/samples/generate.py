@@ -159,9 +159,13 @@ class Sampling:
 
 @dataclass
 class Draft:
-    """Samples in which the search for critical values is still to be done, and the pace at which they may run."""
+    """Samples in which the search for critical values is still to be done, and the pace at which they may run.
+
+    ``sampler`` draws others where a model does not take these; data that are given have none.
+    """
 
     samples: list[Sample]
+    sampler: Sampler | None = None
     pace: Pace = field(default_factory=Pace)
     extra: Sample | None = None
     """One with large dynamic dimensions, or with critical values that no other has, for models that run quickly."""
@@ -173,15 +177,6 @@ class Draft:
             put()
         self.to_do.clear()
         return self.samples
-
-
-def draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
-    """Draw samples as :func:`generate` does, but find critical values only at the end: the model may change before."""
-    drawing = Sampler(model, sampling, executor)
-    found = drawing.draft(thorough=True)
-    if sampling.count is None and not drawing.is_small:
-        found.pace = Pace(seconds_for_samples(model, sampling.effort))
-    return found
 
 
 _INFINITE = 3
@@ -218,12 +213,13 @@ class Sampler:
         self.bounds = {name: bounds for name, value in self.inputs.items() if (bounds := _declared(value)) is not None}
         self.dynamic = dynamic_dimensions(model, self.inputs)
         """The dynamic dimensions, each with the least size that is likely to do."""
+        self.axes = {name: _dynamic_axes(name, value) for name, value in self.inputs.items()}
         self.fixed = {name: size for name, size in sampling.sizes.items() if name in self.dynamic}
         self._to_do: list[Callable[[], None]] = []
         self._relations: dict[str, None] = {}
 
     def draft(self, *, thorough: bool) -> Draft:
-        """Draw as many samples as are asked for, or as a model of this size gets."""
+        """Draw as many samples as are asked for, or as a model of this size gets; the model may change afterwards."""
         seed, samples = self._sampling.seed, self._sampling.count
         if seed < 0 or (samples is not None and samples < 1):
             what = f"cannot generate {samples} samples from seed {seed}"
@@ -234,7 +230,7 @@ class Sampler:
             count = min(count, max(1, self.room // max(1, sum(array.nbytes for array in drawn[0].values()))))
         drawn += [self.sample(number, thorough=thorough) for number in range(1, count)]
         extra = self.extra() if thorough and samples is None and count > 1 else None
-        return Draft(drawn, extra=extra, to_do=self._to_do)
+        return Draft(drawn, self, extra=extra, to_do=self._to_do)
 
     @property
     def room(self) -> int:
@@ -250,6 +246,13 @@ class Sampler:
     def is_small(self) -> bool:
         """Return whether the model runs in about a millisecond."""
         return is_small(self.model, self.inputs.values())
+
+    @property
+    def pace(self) -> Pace:
+        """Return the pace at which samples may run, unlimited for small models and where a number is asked for."""
+        if self._sampling.count is not None or self.is_small:
+            return Pace()
+        return Pace(seconds_for_samples(self.model, self._sampling.effort))
 
     @cached_property
     def critical(self) -> Critical:
@@ -335,6 +338,11 @@ def _fed_inputs(model: ir.Model) -> dict[str, ir.Value]:
     for name, value in inputs.items():
         _check_type(name, value)
     return inputs
+
+
+def _dynamic_axes(name: str, value: ir.Value) -> list[int]:
+    dims = cast("ir.Shape", value.shape)
+    return [axis for axis, dim in enumerate(dims) if dimension_key(name, axis, dim) is not None]
 
 
 def _random(seed: int, number: int, name: str) -> np.random.Generator:

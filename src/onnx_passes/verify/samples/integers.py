@@ -15,7 +15,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import integer_limits
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor
-from onnx_passes.verify.samples.reference import Array
+from onnx_passes.verify.samples.numpy_files import Array
 from onnx_passes.verify.samples.sizes import DEMANDS, MOVES_DATA, Indices, demanded, reached
 
 _LEVELS = (0.0, 1.0, 100.0, -1000.0, 0.01)
