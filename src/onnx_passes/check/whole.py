@@ -36,36 +36,36 @@ from onnx_passes.verify.ties.decisions import decides
 class Rewrites:
     """Collects the rewrites of a pass while it runs, and runs old and new nodes side by side when it has ended.
 
-    ``baseline`` returns what the model is measured against, or nothing if it does not run.
+    They run on the ``usual`` and on ``special`` samples of the ``baseline``, if the model runs.
     """
 
     def __init__(self, executor: Executor, memory: int, baseline: Callable[[], Baseline | None]) -> None:
         self._executor, self._memory, self._baseline = executor, memory, baseline
-        self._checks, self._special = LocalChecks(self._look), LocalChecks(self._look_at_specials)
+        self.usual, self.special = LocalChecks(self._look), LocalChecks(self._look_at_specials)
         self.coverage: Coverage | None = None
         """What the samples brought about inside the model when it was first run for the values there."""
 
     def begin(self, model: ir.Model) -> None:
         """Prepare for the rewrites of a pass."""
         self._model = model
-        self._checks.begin(model)
-        self._special.begin(model)
+        self.usual.begin(model)
+        self.special.begin(model)
 
     def end(self) -> None:
         """Discard the collected values."""
-        self._checks.end()
-        self._special.end()
+        self.usual.end()
+        self.special.end()
 
     def forget(self) -> None:
         """Discard all values inside the model, since its interface changed."""
-        self._checks.known = self._special.known = None
+        self.usual.known = self.special.known = None
 
     def add(self, application: Application, *, keeps_bits: bool) -> None:
         """Record a rewrite, if it replaces values that are not known to be the same.
 
         What is proved to keep all bits needs no check where it stands: the model shows whether the proof is right.
         """
-        for checks in (self._checks, self._special):
+        for checks in (self.usual, self.special):
             if keeps_bits and not application.settled:
                 checks.follow(application)
             else:
@@ -74,27 +74,19 @@ class Rewrites:
     def run(self) -> list[WindowCheck]:
         """Run and compare all collected rewrites; an empty list if that is impossible."""
         try:
-            checks = self._checks.run()
+            checks = self.usual.run()
         except (ExecutionError, ModelError):
             return []
         if not all(check.equal for check in checks) and any(map(decides, self._model.graph)):
             # Levels behind what has changed in the last place may be others by now.
-            self._checks.known = None
+            self.usual.known = None
         return checks
-
-    def first_wrong(self, checks: Sequence[WindowCheck], promise_for: PromiseFor) -> tuple[int, Promise, str] | None:
-        """Return the first rewrite that is not as promised, what is promised, and what is wrong."""
-        return self._checks.first_wrong(checks, promise_for)
-
-    def wrong_special(self, promise_for: PromiseFor) -> tuple[int, str] | None:
-        """Return the first rewrite that does not hold for special values, and how."""
-        return wrong_special(self._special, promise_for)
 
     def evidence(
         self, checks: Sequence[WindowCheck], applications: int, promise: Promise, started: float
     ) -> Evidence | None:
         """Sum up checks that hold, unless some of the applications are not among them."""
-        return None if self._checks.missed(applications) else evidence_of_checks(checks, promise, started)
+        return None if self.usual.missed(applications) else evidence_of_checks(checks, promise, started)
 
     def _look(self, model: ir.Model) -> Activations | None:
         """Run the model once for the values inside, when the first rewrite needs them."""
@@ -260,11 +252,11 @@ class WholeModel:
         checks = self._rewrites.run()
         if not checks:
             return record.all_evidence.keeps_bits
-        wrong = self._rewrites.first_wrong(checks, promise_for)
+        wrong = self._rewrites.usual.first_wrong(checks, promise_for)
         if wrong is not None:
             self._judge(*wrong, record, model)
             return False
-        if (found := self._rewrites.wrong_special(promise_for)) is not None:
+        if (found := wrong_special(self._rewrites.special, promise_for)) is not None:
             number, difference = found
             violation = ClaimViolation(
                 f"with special values in the inputs: {difference}", difference, REST, application=number
