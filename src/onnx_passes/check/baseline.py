@@ -29,7 +29,7 @@ from onnx_passes.verify.run.execute import LARGE, Engine, ExecutionError, Execut
 from onnx_passes.verify.run.sessions import checksum
 from onnx_passes.verify.samples.coverage import run_generated
 from onnx_passes.verify.samples.generate import Draft, Sampler, Sampling, draw_special
-from onnx_passes.verify.samples.reference import read_inputs, read_outputs
+from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.ties.explain import Ties
 
 REST = -1
@@ -190,6 +190,17 @@ class Baseline:
         if self.specials is not None:
             self.specials.accept()
 
+    def expect(self, outputs: list[Sample], limits: Limits) -> None:
+        """Compare with outputs that the user expects from now on. Raises VerificationError if the model has others."""
+        if len(outputs) != len(self.samples):
+            raise UsageError(
+                f"{len(outputs)} samples of outputs are expected for {len(self.samples)} samples of inputs",
+                hint="give as many of one as of the other",
+            )
+        self.original = self.expected = outputs
+        hint = "check that inputs and expected outputs belong to this model"
+        self.require_expected(limits, "before any pass ran", hint)
+
     def require_expected(self, limits: Limits, when: str, hint: str) -> None:
         """Hold the results now to those that the user expects. Raises VerificationError."""
         promise = Promise(Claim("tolerance"), limits).in_type(self.unit)
@@ -230,12 +241,11 @@ class Start:
         inputs: Sequence[Any],
         sampling: Sampling,
         executor: Executor,
-        narrowing: Narrowing | None = None,
+        narrowing: Narrowing,
     ) -> None:
         if not inputs:
             sampling.require_known(model)
-        self._narrowing = narrowing = narrowing or Narrowing(model)
-        narrowed = narrowing.model
+        self._narrowing, narrowed = narrowing, narrowing.model
         given = [narrowing.read(sample) for sample in read_inputs(narrowed, inputs)] if inputs else []
         self._draft = Draft(given) if inputs else _draft(narrowed, sampling, executor)
         special = _special(narrowed, sampling) if sampling.special or not inputs else []
@@ -292,23 +302,6 @@ class Start:
         return found
 
 
-def establish(
-    model: ir.Model,
-    inputs: Sequence[Any],
-    expect: Sequence[Any],
-    sampling: Sampling,
-    executor: Executor,
-    limits: Limits,
-    narrowing: Narrowing,
-) -> Baseline:
-    """Read or generate samples and run the original model. Raises ExecutionError if that is impossible."""
-    baseline = Start(model, inputs, sampling, executor, narrowing).establish()
-    if expect:
-        baseline.original = read_outputs(narrowing.model, expect, samples=len(baseline.samples))
-        _require_expected(baseline, limits)
-    return baseline
-
-
 def _round_up(number: float) -> float:
     """Return the next number of one digit."""
     if number == 0:
@@ -350,18 +343,6 @@ def _draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
         return replace(sampler.draft(thorough=True), pace=sampler.pace)
     except UsageError as error:
         raise ExecutionError(str(error)) from error
-
-
-def _require_expected(baseline: Baseline, limits: Limits) -> None:
-    if len(baseline.original) != len(baseline.samples):
-        raise UsageError(
-            f"{len(baseline.original)} samples of outputs are expected for {len(baseline.samples)} samples of inputs",
-            hint="give as many of one as of the other",
-        )
-    baseline.expected = baseline.original
-    baseline.require_expected(
-        limits, "before any pass ran", "check that inputs and expected outputs belong to this model"
-    )
 
 
 class Narrowing:
