@@ -250,11 +250,11 @@ def _source(name: str, model: ir.Model) -> Iterator[Source]:
     try:
         found = Source(name, model, feeds=_samples(model))
         runner = Runner(model)
+        if runner(found.feeds[0]) is None:
+            return
         found.results = [runner(feeds) for feeds in found.feeds]
         found.simplified = apply(copy_model(model), "simplify", verify=False).model
     except Exception:  # noqa: BLE001 - a model that cannot be used is left out
-        return
-    if found.results[0] is None:
         return
     # Results of models that draw random numbers are never the same: of these interface and draws are compared.
     if any(is_random(node) for graph in _graphs(model) for node in graph):

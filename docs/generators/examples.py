@@ -16,7 +16,7 @@ from onnx_passes.core.registry import Entry
 from onnx_passes.graph.text import from_text
 from onnx_passes.testing.fuzz.draws import Draws, RandomSource, UnbuildableError
 from onnx_passes.testing.fuzz.generate import generate
-from onnx_passes.testing.fuzz.targets import Target, registered
+from onnx_passes.testing.fuzz.targets import FuzzTarget, registered
 
 MODELS = Path(__file__).parent / "models"
 _MOST_EXAMPLES = 3
@@ -42,7 +42,7 @@ class Examples:
 
     def __init__(self, most: int = _MOST_EXAMPLES) -> None:
         self._most = most
-        self._rules: dict[str, list[Target]] = {}
+        self._rules: dict[str, list[FuzzTarget]] = {}
         for target in registered():
             self._rules.setdefault(target.name.partition("/")[0], []).append(target)
 
@@ -82,7 +82,7 @@ class _Plain(Draws):
         return False
 
 
-def smallest(target: Target, is_fine: Callable[[onnx.ModelProto], bool] = lambda _: True) -> Example | None:
+def smallest(target: FuzzTarget, is_fine: Callable[[onnx.ModelProto], bool] = lambda _: True) -> Example | None:
     """Apply a rule to models that fit its pattern, and return the smallest rewritten one that ``is_fine`` accepts."""
     best: tuple[tuple[int, ...], ir.Model, ir.Model] | None = None
     found = 0
@@ -103,7 +103,7 @@ def smallest(target: Target, is_fine: Callable[[onnx.ModelProto], bool] = lambda
     return Example(best[1], best[2], name, rule)
 
 
-def _candidates(target: Target) -> Iterator[onnx.ModelProto]:
+def _candidates(target: FuzzTarget) -> Iterator[onnx.ModelProto]:
     for text in target.hints.models:
         yield from_text(text, target.name)
     for seed in range(_TRIES):
@@ -114,7 +114,7 @@ def _candidates(target: Target) -> Iterator[onnx.ModelProto]:
         yield onnx.ModelProto.FromString(case.model)
 
 
-def _applies(target: Target, model: ir.Model) -> bool:
+def _applies(target: FuzzTarget, model: ir.Model) -> bool:
     try:
         return target.apply(model) > 0
     except OnnxPassesError:

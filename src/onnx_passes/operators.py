@@ -45,7 +45,7 @@ _INTERFACES = {
     "integer_form": "passes.streamline.aggregate_scales:INTEGER_FORMS",
     "quantizer": "ops.quantizer:QUANTIZERS",
     "ranges": "analysis.ranges.site:RANGES",
-    "shapes": "analysis.shapes.symbolic_engine:SHAPES",
+    "shapes": "analysis.shapes.onnxruntime_shapes:SHAPES",
     "traits": "graph.traits:TRAITS",
     "vectors": "passes.fold.vectors:VECTORS",
     "work": "analysis.formulas:WORK",

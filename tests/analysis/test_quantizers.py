@@ -3,7 +3,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import apply, examples, load
-from onnx_passes.analysis.support import Quantizer, quantizers_of
+from onnx_passes.analysis.support import QuantizerKind, quantizers_of
 
 
 def model_of(body: str, *, domains: str = "") -> ir.Model:
@@ -12,8 +12,8 @@ def model_of(body: str, *, domains: str = "") -> ir.Model:
 
 def test_quantizers_of_qonnx():
     found = quantizers_of(load(examples.path("digits-cnn")))
-    assert found[Quantizer("qonnx.custom_op.general::Quant", 4.0, True, "weights", "channel")] == 4
-    assert found[Quantizer("qonnx.custom_op.general::Quant", 4.0, False, "activations", "tensor")] == 5
+    assert found[QuantizerKind("qonnx.custom_op.general::Quant", 4.0, True, "weights", "channel")] == 4
+    assert found[QuantizerKind("qonnx.custom_op.general::Quant", 4.0, False, "activations", "tensor")] == 5
 
 
 def test_linear_quantizers_take_their_bits_from_the_integer_side():
@@ -27,9 +27,9 @@ def test_linear_quantizers_take_their_bits_from_the_integer_side():
     }""")
     model = apply(model, "shape-inference", verify=False).model
     assert quantizers_of(model) == {
-        Quantizer("QuantizeLinear", 4.0, True, "activations", "tensor"): 1,
-        Quantizer("DequantizeLinear", 4.0, True, "activations", "tensor"): 1,
-        Quantizer("DequantizeLinear", 8.0, True, "weights", "channel"): 1,
+        QuantizerKind("QuantizeLinear", 4.0, True, "activations", "tensor"): 1,
+        QuantizerKind("DequantizeLinear", 4.0, True, "activations", "tensor"): 1,
+        QuantizerKind("DequantizeLinear", 8.0, True, "weights", "channel"): 1,
     }
 
 

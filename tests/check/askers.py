@@ -20,10 +20,10 @@ from onnx_passes.debug.reduce.interesting import fails_by_pipeline, usable_sampl
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.proofs.model_certificate import certify
 from onnx_passes.rewrite.rule import Rule
-from onnx_passes.testing.fuzz.build import Input
+from onnx_passes.testing.fuzz.build import ModelInput
 from onnx_passes.testing.fuzz.case import Case
-from onnx_passes.testing.fuzz.judge import Judge, Wrong
-from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.testing.fuzz.judge import CaseJudge, Wrong
+from onnx_passes.testing.fuzz.targets import FuzzTarget
 from onnx_passes.testing.fuzz.whole.judging import PipelineJudge
 from onnx_passes.verify.comparison.evidence import DEFAULT
 from onnx_passes.verify.failure import PostconditionError
@@ -87,7 +87,7 @@ def by_reduce(old: ir.Model, new: ir.Model, claim: ClaimKind) -> str:
 def by_fuzzed_rule(old: ir.Model, new: ir.Model, claim: ClaimKind) -> str:
     """Leave out the generator: data are drawn for a model, and the result of a rule is judged."""
     limits = None if claim == "equality" else DEFAULT
-    judge = Judge(Target("become", _NO_RULE, lambda _: 1, limits), Executor(), lambda: None)
+    judge = CaseJudge(FuzzTarget("become", _NO_RULE, lambda _: 1, limits), Executor(), lambda: None)
     try:
         runs = list(judge.runs_of(old, _case(old)))
         judge.require(old, new, runs)
@@ -110,7 +110,9 @@ def by_fuzzed_pipeline(old: ir.Model, new: ir.Model, claim: ClaimKind) -> str:
 
 def _case(model: ir.Model) -> Case:
     inputs = [
-        Input(str(value.name), value.dtype, _sizes(value, 3), None, None, str(value.name) in model.graph.initializers)
+        ModelInput(
+            str(value.name), value.dtype, _sizes(value, 3), None, None, str(value.name) in model.graph.initializers
+        )
         for value in model.graph.inputs
     ]
     other = {str(value.name): _sizes(value, 5) for value in model.graph.inputs if _sizes(value, 3) != _sizes(value, 5)}

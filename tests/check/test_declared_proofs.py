@@ -339,3 +339,39 @@ def test_an_edited_certificate_does_not_hold(edit) -> None:
     assert not differences(data, certificate)
     edit(data)
     assert differences(data, certificate)
+
+
+WEIGHED = "g (float[4] x) => (float[4] y) <int64[1] s = {4}> { m = Reshape (x, s) y = Mul (m, w) }"
+
+
+class WritesInPlace(EditorPass):
+    """Change an element of a weight of the model in place, beside a rewrite that is right."""
+
+    claims = (Claim("equality"),)
+
+    def __init__(self, when: str, alias: np.ndarray | None) -> None:
+        super().__init__()
+        self.when, self.alias = when, alias
+
+    def edit(self, model, editor):
+        node = model.graph[0]
+        if self.when == "early":
+            self.write(model)
+        with editor.rewrite("same shape", node) as r:
+            r.replace(node.outputs[0], model.graph.inputs[0])
+        if self.when == "late":
+            self.write(model)
+
+    def write(self, model: ir.Model) -> None:
+        array = model.graph.initializers["w"].const_value.numpy() if self.alias is None else self.alias
+        array[0] = 7
+
+
+@pytest.mark.parametrize("by_alias", [False, True])
+@pytest.mark.parametrize("when", ["never", "early", "late"])
+def test_a_weight_of_the_model_that_is_written_in_place_proves_nothing(when: str, by_alias: bool) -> None:
+    model = model_of(WEIGHED.replace("= {4}>", "= {4}, float[4] w = {1, 2, 3, 4}>"))
+    array = np.array([1, 2, 3, 4], np.float32)
+    alias = array[:] if by_alias else None
+    model.graph.initializers["w"].const_value = ir.Tensor(array, name="w")
+    assert is_proved(level_of(model, [WritesInPlace(when, alias)])) is (when == "never")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_passes.cli.complete import Place, place_of
+from onnx_passes.cli.complete import CursorPosition, place_of
 
 
 @pytest.fixture
@@ -154,17 +154,17 @@ def test_completion_script(run, shell):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", Place("name", 0)),
-        ("clean", Place("name", 0)),
-        ("cleanup, sh", Place("name", 9, "cleanup")),
-        ("fixpoint(a", Place("name", 9, "fixpoint")),
-        ("fixpoint{", Place("option", 9, "fixpoint")),
-        ("fixpoint{max=", Place("value", 13, "fixpoint", "max")),
-        ("fixpoint{max=3, m", Place("option", 16, "fixpoint", "max")),
-        ("a{b=[1, 2", Place("value", 8, "a", "b")),
-        ("a{b=[1, 2], c", Place("option", 12, "a", "b")),
-        ("fixpoint{max=3}(cl", Place("name", 16, "fixpoint", "max")),
-        ("fixpoint(a{x=1}, b{", Place("option", 19, "b", "x")),
+        ("", CursorPosition("name", 0)),
+        ("clean", CursorPosition("name", 0)),
+        ("cleanup, sh", CursorPosition("name", 9, "cleanup")),
+        ("fixpoint(a", CursorPosition("name", 9, "fixpoint")),
+        ("fixpoint{", CursorPosition("option", 9, "fixpoint")),
+        ("fixpoint{max=", CursorPosition("value", 13, "fixpoint", "max")),
+        ("fixpoint{max=3, m", CursorPosition("option", 16, "fixpoint", "max")),
+        ("a{b=[1, 2", CursorPosition("value", 8, "a", "b")),
+        ("a{b=[1, 2], c", CursorPosition("option", 12, "a", "b")),
+        ("fixpoint{max=3}(cl", CursorPosition("name", 16, "fixpoint", "max")),
+        ("fixpoint(a{x=1}, b{", CursorPosition("option", 19, "b", "x")),
     ],
 )
 def test_the_end_of_unfinished_text_is_understood(text, expected):

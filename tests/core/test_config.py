@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.core.config import Config, Verify, load_config, parse_config
+from onnx_passes.core.config import Config, VerifySettings, load_config, parse_config
 from onnx_passes.core.errors import ConfigError
 
 
@@ -53,8 +53,8 @@ def test_verification_can_be_switched_off(off):
 
 @pytest.mark.parametrize("on", [True, None])
 def test_verification_is_on_by_default(on):
-    assert parse_config({"verify": on}).verify == Verify()
-    assert parse_config({}).verify == Verify()
+    assert parse_config({"verify": on}).verify == VerifySettings()
+    assert parse_config({}).verify == VerifySettings()
 
 
 def test_passes_may_be_pipeline_text():

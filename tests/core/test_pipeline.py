@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from onnx_passes.core.errors import ExitCode, UsageError
-from onnx_passes.core.pipeline import Item, PipelineSyntaxError, format_pipeline, parse_pipeline
+from onnx_passes.core.pipeline import PipelineItem, PipelineSyntaxError, format_pipeline, parse_pipeline
 
 MARKS = "{}()[],=\"'#"
 words = st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters=MARKS), min_size=1, max_size=8)
@@ -18,8 +18,8 @@ option_names = st.from_regex(r"[a-z][a-z0-9]{0,6}", fullmatch=True)
 options = st.dictionaries(option_names, values, max_size=3).map(lambda given: tuple(given.items()))
 
 
-def items(bodies: st.SearchStrategy[tuple[Item, ...] | None]) -> st.SearchStrategy[Item]:
-    return st.builds(Item, names, options, bodies)
+def items(bodies: st.SearchStrategy[tuple[PipelineItem, ...] | None]) -> st.SearchStrategy[PipelineItem]:
+    return st.builds(PipelineItem, names, options, bodies)
 
 
 pipelines = st.recursive(
@@ -30,14 +30,14 @@ pipelines = st.recursive(
 
 
 @given(pipelines)
-@example((Item("a", (("x", ""),)),))
-@example((Item("a", (("x", "\\"),)),))
-@example((Item("a", (("x", "\\\n"),)),))
-@example((Item("a", (("x", '\\"'),)),))
-@example((Item("a", (("x", "#"),)),))
-@example((Item("a", (("x", []), ("y", [[], [""]]))),))
-@example((Item("a", (), ()),))
-@example((Item("ä", (("x", "日本"),)),))
+@example((PipelineItem("a", (("x", ""),)),))
+@example((PipelineItem("a", (("x", "\\"),)),))
+@example((PipelineItem("a", (("x", "\\\n"),)),))
+@example((PipelineItem("a", (("x", '\\"'),)),))
+@example((PipelineItem("a", (("x", "#"),)),))
+@example((PipelineItem("a", (("x", []), ("y", [[], [""]]))),))
+@example((PipelineItem("a", (), ()),))
+@example((PipelineItem("ä", (("x", "日本"),)),))
 def test_what_is_printed_parses_back(pipeline):
     assert parse_pipeline(format_pipeline(pipeline)) == pipeline
 
@@ -61,10 +61,10 @@ def test_any_text_parses_to_something_stable_or_is_a_mistake_that_is_pointed_at(
 def test_reads_the_notation_of_the_documentation():
     text = "cleanup, fold-constants{max-size=1MB}, fixpoint{max=20}(algebraic, reorder), verify"
     assert parse_pipeline(text) == (
-        Item("cleanup"),
-        Item("fold-constants", (("max-size", "1MB"),)),
-        Item("fixpoint", (("max", "20"),), (Item("algebraic"), Item("reorder"))),
-        Item("verify"),
+        PipelineItem("cleanup"),
+        PipelineItem("fold-constants", (("max-size", "1MB"),)),
+        PipelineItem("fixpoint", (("max", "20"),), (PipelineItem("algebraic"), PipelineItem("reorder"))),
+        PipelineItem("verify"),
     )
     assert format_pipeline(parse_pipeline(text)) == text
 
@@ -98,7 +98,7 @@ def test_an_empty_list_of_options_is_no_option():
 
 
 def test_an_empty_body_is_not_no_body():
-    assert parse_pipeline("f()") == (Item("f", (), ()),)
+    assert parse_pipeline("f()") == (PipelineItem("f", (), ()),)
     assert parse_pipeline("f()") != parse_pipeline("f")
 
 
@@ -120,7 +120,7 @@ def test_an_empty_body_is_not_no_body():
     ],
 )
 def test_values_may_be_words_quoted_text_and_lists(written, value):
-    assert parse_pipeline(f"a{{x={written}}}") == (Item("a", (("x", value),)),)
+    assert parse_pipeline(f"a{{x={written}}}") == (PipelineItem("a", (("x", value),)),)
 
 
 def test_items_know_where_they_stand():

@@ -7,7 +7,7 @@ from onnx_passes.core.compose import ComposePass, Fixpoint
 from onnx_passes.core.errors import OptionError, PlanError, UnknownPassError
 from onnx_passes.core.options import option
 from onnx_passes.core.pipeline import PipelineSyntaxError
-from onnx_passes.core.plan import Facts, Why, plan
+from onnx_passes.core.plan import ValidPasses, Why, plan
 from onnx_passes.core.registry import REGISTRY, Registry
 
 
@@ -310,7 +310,7 @@ def test_facts_end_with_a_change_and_not_without():
     make("fact", base=Analysis)
     change = make("change")()
     fact = REGISTRY.load(REGISTRY.find("fact").entries[0])()
-    facts = Facts()
+    facts = ValidPasses()
     facts.after(fact, modified=False)
     facts.after(change, modified=False)
     assert fact in facts

@@ -15,7 +15,7 @@ from onnx_passes.core.claims import Claim
 from onnx_passes.core.compose import ComposePass
 from onnx_passes.core.errors import RegistrationError, UnknownPassError
 from onnx_passes.core.options import Option, Size, option
-from onnx_passes.core.registry import PLUGINS, Entry, Found, Registry
+from onnx_passes.core.registry import PLUGINS, Entry, Registry, Resolved
 
 
 def make(class_name: str, *, module: str = __name__, base: type = Transformation, **body) -> type[Transformation]:
@@ -29,7 +29,7 @@ def registry(monkeypatch) -> Registry:
     return Registry()
 
 
-def names_of(found: Found) -> list[str]:
+def names_of(found: Resolved) -> list[str]:
     return [entry.name for entry in found.entries]
 
 
@@ -39,7 +39,7 @@ def names_of(found: Found) -> list[str]:
 def test_all_spellings_find_the_pass(registry, spelling):
     cls = registry.register(make("FuseBatchNorm"))
     found = registry.find(spelling)
-    assert found == Found("fuse-batch-norm", (registry.entries()[0],))
+    assert found == Resolved("fuse-batch-norm", (registry.entries()[0],))
     assert registry.load(found.entries[0]) is cls
 
 
@@ -149,7 +149,9 @@ def test_a_group_of_one_is_just_another_name(registry):
 
 def test_an_alias_presets_options(registry):
     registry.register(make("ConvertOpset"), aliases={"convert-opset18": "version=18", "convert": ""})
-    assert registry.find("ConvertOpset18") == Found("convert-opset18", tuple(registry.entries()), preset="version=18")
+    assert registry.find("ConvertOpset18") == Resolved(
+        "convert-opset18", tuple(registry.entries()), preset="version=18"
+    )
     assert registry.find("convert").preset == ""
 
 

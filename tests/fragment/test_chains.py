@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from onnx_passes.fragment.allowed_values import AllowedValues, broadcasts
 from onnx_passes.fragment.boundaries import critical_values
 from onnx_passes.fragment.chains import Goal, NoBoundaryError, Solver, _from_order, _to_order, chain_of
 from onnx_passes.verify.run.execute import Executor
@@ -126,6 +127,24 @@ def test_bounds_and_what_is_compared_with_are_critical():
     assert critical("y = Add(x, k)") == {0.0}
     assert critical("y = Relu(x)") == {0.0}
     assert not critical("y = Relu(x)", index=1)
+
+
+def test_signs_are_told_apart_at_zero_and_texts_nowhere():
+    text = "y = qonnx.custom_op.general.BipolarQuant(x, s)"
+    signs = ir.from_onnx_text(f"{HEAD} g (float[4] x) => (float[4] y) <float s = {{0.5}}> {{ {text} }}")
+    assert [float(place) for place in critical_values(signs.graph[0], 0, 1)] == [0.0]
+    made = ir.from_onnx_text(f"{HEAD} g (string[4] x) => (bool[4] y) {{ y = Equal(x, word) }}")
+    word = ir.Value(name="word", const_value=ir.StringTensor([b"a"], shape=ir.Shape([1])), shape=ir.Shape([1]))
+    word.type = ir.TensorType(ir.DataType.STRING)
+    made.graph.initializers.add(word)
+    made.graph[0].replace_input_with(1, word)
+    assert critical_values(made.graph[0], 0, 1) == []
+
+
+@pytest.mark.parametrize(("scale", "zero"), [(np.inf, 0), (np.nan, 0), (1, np.inf), (1, np.nan), (1, 0)])
+def test_grids_of_no_numbers_are_no_grids(scale: float, zero: float):
+    grid = AllowedValues(-8, 7, np.array(scale), np.array(zero))
+    assert broadcasts(grid, (2, 3)) == bool(np.isfinite(scale) and np.isfinite(zero))
 
 
 def test_integers_that_are_rounded_have_no_boundary():

@@ -60,6 +60,22 @@ DIFFERENT = {
     "output": ("=> (y)", "=> (v)"),
     "further output": ("=> (y)", "=> (y, v)"),
 }
+SHAPES = ("float q", "float[1] q", "float[?] q", "float[N,4] q", "float[] q")
+
+
+def test_inputs_of_other_ranks_and_of_unknown_shape_are_told_apart():
+    texts = [BASE.replace("float[N,4] q", shape) for shape in SHAPES]
+    models = [ir.from_onnx_text(text) for text in texts]
+    models.append(ir.from_onnx_text(BASE))
+    models[-1].graph.inputs[1].shape = None
+    found = {
+        Fragment(tuple(each.graph), tuple(each.graph.outputs), tuple(each.graph.inputs)).digest(Semantics([each]))
+        for each in models
+    }
+    shapes = {(None if (shape := each.graph.inputs[1].shape) is None else str(shape)) for each in models}
+    assert len(found) == len(shapes)
+
+
 SAME = {
     "names of values": ("u = Mul(s, w) f = local.scaled<by = 2.0>(u)", "uu = Mul(s, w) f = local.scaled<by = 2.0>(uu)"),
     "names in a branch": ("h = Mul(f, t) i = Add(h, k)", "hh = Mul(f, t) i = Add(hh, k)"),

@@ -14,7 +14,7 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.wording import attribute_text
 from onnx_passes.history.live import Live
-from onnx_passes.history.recording import Recording, State
+from onnx_passes.history.recording import RecordedState, Recording
 
 BRANCHES = """
 <ir_version: 10, opset_import: ["": 20]>
@@ -66,7 +66,7 @@ def real(model: ir.Model) -> tuple[Counter, Counter]:
     return nodes, values
 
 
-def told(state: State) -> tuple[Counter, Counter]:
+def told(state: RecordedState) -> tuple[Counter, Counter]:
     nodes, values = Counter(), Counter()
     for node in state.nodes:
         domain, _, op = node.op.rpartition("::")

@@ -21,7 +21,7 @@ from tests.mutants.running import SOURCE, Listed, Mutant, Result, read, run
 
 HERE = Path(__file__).parent
 KILLERS = HERE / "killers.json"
-"""The test that noticed each listed mutant last: it is tried first, which saves most of the time."""
+"""The test that noticed each listed mutant last: it alone is run first, which saves most of the time."""
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--random", type=int, metavar="N", help="draw so many mutants of each package")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tests", nargs="*", help="arguments of pytest")
-    parser.add_argument("--remember", action="store_true", help="write down which test noticed each listed mutant")
+    parser.add_argument("--remember", action="store_true", help="write down who noticed each, retry survivors")
     parser.add_argument("--verbose", action="store_true", help="say which test kills each mutant")
     given = parser.parse_args()
     if given.random is not None:
@@ -45,7 +45,7 @@ def main() -> int:
             _show(listed, run(listed, given.jobs), verbose=given.verbose)
         return 0
     paths = [HERE / f"{name}.toml" for name in given.lists] or sorted(HERE.glob("*.toml"))
-    failed, killers = False, json.loads(KILLERS.read_text()) if KILLERS.exists() else {}
+    failed, killers = False, _remembered()
     for path in paths:
         listed = read(path)
         listed = replace(
@@ -53,12 +53,21 @@ def main() -> int:
             tests=tuple(given.tests or listed.tests),
             mutants=tuple(each for each in listed.mutants if given.only in each.file),
         )
-        result = run(listed, given.jobs, killers=killers)
+        result = run(listed, given.jobs, killers=killers, anew=given.remember)
         failed = _show(listed, result, verbose=given.verbose) or failed
-        killers |= {mutant.digest: killer for mutant, killer in result.killers.items() if "::" in killer}
         if given.remember:
-            KILLERS.write_text(json.dumps(dict(sorted(killers.items())), indent=0, ensure_ascii=False) + "\n")
+            _remember({mutant.digest: killer for mutant, killer in result.killers.items() if "::" in killer})
     return int(failed)
+
+
+def _remembered() -> dict[str, str]:
+    return json.loads(KILLERS.read_text()) if KILLERS.exists() else {}
+
+
+def _remember(killers: dict[str, str]) -> None:
+    """Add to what is written down, perhaps by another run in the meantime."""
+    known = dict(sorted((_remembered() | killers).items()))
+    KILLERS.write_text(json.dumps(known, indent=0, ensure_ascii=False) + "\n")
 
 
 def _show(listed: Listed, result: Result, *, verbose: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import gc
 import sys
 from collections.abc import Iterator
@@ -50,6 +51,26 @@ def patch_of(path: Path, source: str) -> Patch | None:
     if any(a.co_freevars != b.co_freevars for a, b in functions):
         return None
     return Patch(tuple(functions), tuple(changed), constant)
+
+
+def changed_lines(path: Path, source: str) -> frozenset[int]:
+    """Return the lines of the statements that differ; none if something is only added, or if they are unknown."""
+    text = path.read_text()
+    before, after = text.splitlines(), source.splitlines()
+    blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    changed = [(first + 1, last) for kind, first, last, _, _ in blocks if kind != "equal"]
+    if any(first > last for first, last in changed):
+        return frozenset()
+    found: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.stmt) or isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            continue
+        body = getattr(node, "body", None)
+        # Of a compound statement that is its head.
+        end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+        if any(first <= end and node.lineno <= last for first, last in changed):
+            found.update(range(node.lineno, end + 1))
+    return frozenset(found)
 
 
 def _differences(old: CodeType, new: CodeType) -> Iterator[list[tuple[CodeType, CodeType]]]:

@@ -10,15 +10,18 @@ import importlib.machinery
 import importlib.util
 import json
 import os
-import signal
 import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -119,35 +122,76 @@ def read(path: Path) -> Listed:
     return Listed(content["package"], tuple(content["tests"]), mutants)
 
 
-def run(listed: Listed, jobs: int, root: Path = SOURCE, killers: Mapping[str, str] | None = None) -> Result:
+def run(
+    listed: Listed,
+    jobs: int,
+    root: Path = SOURCE,
+    killers: Mapping[str, str] | None = None,
+    *,
+    anew: bool = False,
+) -> Result:
     """Run the tests on each mutant: those that execute what it changes, until one fails; ``killers`` did so before.
+
+    A remembered killer runs alone, and what it kills needs nothing else. Only for the others all tests are traced.
+    Expected survivors are tried if there are others, or if all is to be tried ``anew``.
+    """
+    for name in _LIBRARIES:
+        importlib.import_module(name)
+    started, result = time.monotonic(), Result()
+    verdicts = _remembered(listed, killers or {}, jobs, root)
+    missed = [mutant for mutant in listed.mutants if mutant not in verdicts]
+    if anew or not all(mutant.survives for mutant in missed):
+        found, result.broken = _judged(listed.tests, missed, (), jobs, root)
+        verdicts |= found
+    for mutant in listed.mutants:
+        if mutant not in verdicts:
+            result.survivors.append(mutant)
+            continue
+        result.killed += 1
+        result.killers[mutant] = verdicts[mutant]
+        result.excused += [mutant] if mutant.survives else []
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _remembered(listed: Listed, killers: Mapping[str, str], jobs: int, root: Path) -> dict[Mutant, str]:
+    """Run on each mutant the test that killed it before, if that is still there."""
+    files = [str(path) for each in listed.tests for path in _test_files(ROOT / each.partition("::")[0])]
+    hinted = [
+        (mutant, killer, file)
+        for mutant in listed.mutants
+        if (killer := killers.get(mutant.digest, ""))
+        and (file := next((each for each in files if each.endswith(killer.partition("::")[0])), ""))
+    ]
+    if not hinted:
+        return {}
+    mutants, tests, held = zip(*hinted, strict=True)
+    return _judged(sorted(set(held)), mutants, tests, jobs, root)[0]
+
+
+def _test_files(path: Path) -> Sequence[Path]:
+    return [path] if path.is_file() else _files(path)
+
+
+def _judged(
+    tests: Sequence[str], mutants: Sequence[Mutant], remembered: Sequence[str], jobs: int, root: Path
+) -> tuple[dict[Mutant, str], list[str]]:
+    """Return the tests that killed mutants, and those that fail without any.
 
     All tests are collected once; a mutant is a copy of that process in which functions are replaced. What is computed
     while modules are imported is changed in a process of its own that imports them again.
     """
     from tests.mutants.covering import judge
 
-    for name in _LIBRARIES:
-        importlib.import_module(name)
-    started, result = time.monotonic(), Result()
-    changes = [(mutant.path(root), mutant.source(root)) for mutant in listed.mutants]
-    hints = [killers.get(mutant.digest, "") for mutant in listed.mutants] if killers else [""] * len(changes)
-    found = _in_a_copy(lambda: judge(listed.tests, changes, hints, jobs, root))
+    changes = [(mutant.path(root), mutant.source(root)) for mutant in mutants]
+    found = _in_a_copy(lambda: judge(tests, changes, remembered, jobs, root))
     if not isinstance(found, list):
-        raise RuntimeError(f"{' '.join(listed.tests)} could not be run: {found}")
-    verdicts, result.broken = found
+        raise RuntimeError(f"{' '.join(tests)} could not be run: {found}")
+    verdicts, broken = found
     waiting = [place for place, verdict in enumerate(verdicts) if isinstance(verdict, list) and verdict]
-    for place, failed in _afresh([(*changes[place], verdicts[place]) for place in waiting], jobs, root):
-        verdicts[waiting[place]] = "tests of another import" if failed else None
-    for mutant, verdict in zip(listed.mutants, verdicts, strict=True):
-        if not verdict:
-            result.survivors.append(mutant)
-            continue
-        result.killed += 1
-        result.killers[mutant] = verdict
-        result.excused += [mutant] if mutant.survives else []
-    result.seconds = time.monotonic() - started
-    return result
+    for place, killer in _afresh([(*changes[place], verdicts[place]) for place in waiting], jobs, root):
+        verdicts[waiting[place]] = killer
+    return {mutant: verdict for mutant, verdict in zip(mutants, verdicts, strict=True) if verdict}, broken
 
 
 def _in_a_copy(compute: Callable[[], object]) -> object:
@@ -165,40 +209,50 @@ def _in_a_copy(compute: Callable[[], object]) -> object:
         return json.load(file)
 
 
-def _afresh(changes: Sequence[tuple[Path, str, Sequence[str]]], jobs: int, root: Path) -> list[tuple[int, bool]]:
-    """Run the tests of each change in a copy of this process that imports the changed module; say which failed."""
-    waiting, running, found = list(enumerate(changes)), dict[int, tuple[int, float]](), list[tuple[int, bool]]()
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            place, change = waiting.pop(0)
-            running[_start(*change, root)] = place, time.monotonic()
-        time.sleep(0.01)
-        for pid, (place, since) in list(running.items()):
-            if time.monotonic() - since > LONGEST:
-                os.kill(pid, signal.SIGKILL)
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                del running[pid]
-                code = os.waitstatus_to_exitcode(status)
-                if code == NOT_RUN:
-                    raise RuntimeError(f"pytest does not understand {' '.join(changes[place][2])}")
-                found.append((place, code != NOTHING_FAILED))
-    return found
+def _afresh(changes: Sequence[tuple[Path, str, Sequence[str]]], jobs: int, root: Path) -> Iterator[tuple[int, str]]:
+    """Run the tests of each change in a copy of this process that imports the changed module; yield what failed."""
+    from tests.mutants.covering import ENDLESS, copies
+
+    def compute(path: Path, source: str, tests: Sequence[str]) -> Callable[[], object]:
+        return lambda: _imported_anew(path, source, tests, root)
+
+    for place, said in copies([compute(*change) for change in changes], jobs, LONGEST):
+        code, killer = json.loads(said) if said else (1, ENDLESS)
+        if code == NOT_RUN:
+            raise RuntimeError(f"pytest does not understand {' '.join(changes[place][2])}")
+        yield place, killer if code != NOTHING_FAILED else ""
 
 
-def _start(path: Path, source: str, tests: Sequence[str], root: Path) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        import pytest
+def _imported_anew(path: Path, source: str, tests: Sequence[str], root: Path) -> tuple[int, str]:
+    """Return how pytest ended on the changed module, and the test that failed first."""
+    import pytest
 
-        silence()
-        sys.meta_path.insert(0, _Changed(name_of(path, root), path, source))
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
-    finally:
-        os._exit(code)
+    silence()
+    sys.meta_path.insert(0, _Changed(name_of(path, root), path, source))
+    failures = _Failures()
+    code = int(pytest.main(["-x", *arguments(), *tests], plugins=[failures]))
+    return code, next(iter(failures.names), "tests of another import")
+
+
+class _Failures:
+    """Collects the names of the tests that fail."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the name of a test that failed."""
+        if report.failed:
+            self.names.append(report.nodeid)
+
+
+def arguments() -> list[str]:
+    """Return how pytest runs: whoever fails need not look for the simplest example."""
+    from hypothesis import Phase, settings
+
+    phases = (Phase.explicit, Phase.reuse, Phase.generate)
+    settings.register_profile("mutants", deadline=None, phases=phases, database=None)
+    return ["-q", "-p", "no:cacheprovider", "--hypothesis-profile=mutants"]
 
 
 def name_of(path: Path, root: Path) -> str:

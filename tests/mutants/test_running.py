@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,33 @@ def test_what_tests_notice_is_killed(tmp_path: Path):
     assert result.killed == 2
 
 
+def test_a_remembered_killer_runs_alone(tmp_path: Path):
+    listed = read(package(tmp_path))
+    tests = tmp_path / "test_adding.py"
+    tests.write_text(tests.read_text() + "def test_counts():\n    open(__file__ + 's', 'a').write('.')\n")
+    sums, other, *_ = listed.mutants
+    only = Listed(listed.package, listed.tests, (replace(sums, new="a - b"),))
+    first = run(only, jobs=1, root=tmp_path / "src")
+    counts = Path(f"{tests}s")
+    counts.unlink()
+    killers = {mutant.digest: killer for mutant, killer in first.killers.items()}
+    again = run(only, jobs=1, root=tmp_path / "src", killers=killers)
+    assert again.killers == first.killers
+    assert not counts.exists()
+    missed = replace(only, mutants=(*only.mutants, other))
+    killers[other.digest] = killers[sums.digest]
+    result = run(missed, jobs=1, root=tmp_path / "src", killers=killers)
+    assert result.survivors == [other]
+    assert counts.exists()
+
+
+def test_expected_survivors_are_tried_beside_others_or_anew(tmp_path: Path):
+    listed = read(package(tmp_path))
+    listed = replace(listed, mutants=listed.mutants[2:])
+    assert not run(listed, jobs=1, root=tmp_path / "src").excused
+    assert run(listed, jobs=1, root=tmp_path / "src", anew=True).excused
+
+
 def test_a_text_that_is_not_there_once_is_an_error(tmp_path: Path):
     package(tmp_path)
     for old in ("a", "c + d"):
@@ -74,6 +102,7 @@ CONSTANT = """
 LEAST: float = 2
 def least(a):
     return max(a, LEAST)
+TABLE = {name: number + 1 for name, number in (("a", 1),)}
 class Doubled:
     by = 2
     def of(self, a):
@@ -85,6 +114,7 @@ CHANGES = [
     ("by = 2", "by = 3"),
     ("self.by * each", "self.by + each"),
     ("lambda b: b", "lambda b: b[1:]"),
+    ("number + 1", "number + 2"),
 ]
 
 
@@ -94,7 +124,7 @@ def test_constants_classes_and_nested_functions_are_replaced(tmp_path: Path):
     tests = tmp_path / "test_least.py"
     tests.write_text(
         f"import sys\nsys.path.insert(0, {str(tmp_path / 'src')!r})\nfrom sums.least import *\n"
-        "def test_least():\n    assert least(1) == 2 and Doubled().of([3, 4]) == [6, 8]\n"
+        "def test_least():\n    assert least(1) == 2 and Doubled().of([3, 4]) == [6, 8] and TABLE == dict(a=2)\n"
     )
     mutants = tuple(Mutant("sums/least.py", *change) for change in CHANGES)
     result = run(Listed("sums", (str(tests),), mutants), jobs=2, root=tmp_path / "src")
@@ -113,7 +143,7 @@ def test_random_changes_are_drawn_once_a_line_and_compile(tmp_path: Path):
     package(tmp_path)
     (tmp_path / "src" / "sums" / "least.py").write_text(CONSTANT)
     drawn = random_mutants("sums", 10, 0, tmp_path / "src")
-    assert len(drawn) == 5
+    assert len(drawn) == 6
     for mutant in drawn:
         compile(mutant.source(tmp_path / "src"), mutant.file, "exec")
     assert drawn == random_mutants("sums", 10, 0, tmp_path / "src")

@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.graph.wellformed import inspect
-from onnx_passes.testing.fuzz.targets import Target, registered, targets_of
+from onnx_passes.testing.fuzz.targets import FuzzTarget, registered, targets_of
 from onnx_passes.testing.fuzz.worker import Worker
 from tests.helpers.thorough import some
 from tests.passes.variations import forked, matched, overridable, verdicts
@@ -21,16 +21,16 @@ STEPPED = ("qonnx", "quant", "streamline", "thresholds")
 """Rooms of rules whose results may be off by a step of a quantizer: data that override a constant show that."""
 
 
-def general() -> dict[str, list[Target]]:
+def general() -> dict[str, list[FuzzTarget]]:
     """List the rules of the other rooms, by their pass."""
-    found: dict[str, list[Target]] = {}
+    found: dict[str, list[FuzzTarget]] = {}
     for target in registered():
         if room_of(target) not in STEPPED:
             found.setdefault(target.name.split("/")[0], []).append(target)
     return found
 
 
-def room_of(target: Target) -> str:
+def room_of(target: FuzzTarget) -> str:
     return Path(target.rule.source.rsplit(":", 1)[0]).parent.name
 
 
@@ -58,7 +58,7 @@ def test_every_rule_applies_and_leaves_what_others_use(name: str):
 
 
 def test_value_inside_a_match_stays_for_others(fuzzed_rule):
-    target: Target = fuzzed_rule.target
+    target: FuzzTarget = fuzzed_rule.target
     if target.rule.size == 1 or room_of(target) in STEPPED:
         pytest.skip("nothing is inside a single node")
     found = verdicts(target, fuzzed_rule.worker, forked)
@@ -67,7 +67,7 @@ def test_value_inside_a_match_stays_for_others(fuzzed_rule):
 
 
 def test_constant_that_callers_may_override_is_none(fuzzed_rule):
-    target: Target = fuzzed_rule.target
+    target: FuzzTarget = fuzzed_rule.target
     if room_of(target) in STEPPED:
         pytest.skip("results may be off by a step")
     assert not [

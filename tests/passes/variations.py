@@ -11,12 +11,12 @@ import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.rewrite.match import Match
-from onnx_passes.testing.fuzz.build import Input
+from onnx_passes.testing.fuzz.build import ModelInput
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.draws import Draws, Lessons, RandomSource, UnbuildableError
 from onnx_passes.testing.fuzz.generate import generate
-from onnx_passes.testing.fuzz.judge import Verdict
-from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.testing.fuzz.judge import CaseVerdict
+from onnx_passes.testing.fuzz.targets import FuzzTarget
 from onnx_passes.testing.fuzz.worker import Worker
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Plainly(Draws):
         return options[0]
 
 
-def matched(target: Target) -> Iterator[tuple[Case, Match]]:
+def matched(target: FuzzTarget) -> Iterator[tuple[Case, Match]]:
     """Draw models that a rule rewrites."""
     lessons, seen = Lessons(), set[bytes]()
     for seed in range(_MOST):
@@ -55,7 +55,7 @@ def _inferred(case: Case) -> Case:
     return replace(case, model=model.SerializeToString())
 
 
-def _match(target: Target, model: ir.Model) -> Match | None:
+def _match(target: FuzzTarget, model: ir.Model) -> Match | None:
     if not target.apply(copy_model(model)):
         return None
     found = (target.rule.find(model, model.graph, node, refused=lambda _: None) for node in model.graph)
@@ -86,15 +86,15 @@ def overridable(case: Case, match: Match) -> Iterator[Case]:
         model = onnx.ModelProto.FromString(case.model)
         shape = tuple(int(size) for size in value.const_value.shape)
         model.graph.input.append(onnx.helper.make_tensor_value_info(value.name, value.dtype.value, shape))
-        default = Input(str(value.name), value.dtype, shape, value.const_value.numpy(), overridable=True)
+        default = ModelInput(str(value.name), value.dtype, shape, value.const_value.numpy(), overridable=True)
         yield replace(case, model=model.SerializeToString(), inputs=(*case.inputs, default))
 
 
 def verdicts(
-    target: Target, worker: Worker, vary: Callable[[Case, Match], Iterator[Case]], models: int = 1
-) -> list[Verdict]:
+    target: FuzzTarget, worker: Worker, vary: Callable[[Case, Match], Iterator[Case]], models: int = 1
+) -> list[CaseVerdict]:
     """Judge the variations of some models; those that do not run before the rule is applied do not count."""
-    found: list[Verdict] = []
+    found: list[CaseVerdict] = []
     for case, match in matched(target):
         judged = [worker.judge(target, varied) for varied in vary(case, match)]
         judged = [verdict for verdict in judged if verdict.outcome != "skipped"]

@@ -7,6 +7,7 @@ import pytest
 
 from onnx_passes.proofs.equal import labels, prove_equal
 from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.proofs.runs import run
 from onnx_passes.proofs.samples import Domain
 from tests.proofs.models import pair
 
@@ -88,3 +89,41 @@ def test_pooling_passes_over_nan_where_reductions_do_not() -> None:
     assert not isinstance(prove_equal(before, after, solver=False), Proof)
     found = prove_equal(before, after, solver=False, allow=("nnan", "ninf", "nsz"))
     assert isinstance(found, Proof)
+
+
+_ALONE = "i = Constant <value_ints = [1]> ()"
+
+
+@pytest.mark.parametrize("name", ["AveragePool <kernel_shape = [1, 1]>", "GlobalAveragePool"])
+def test_an_average_of_one_element_loses_the_sign_of_zero(name: str):
+    # ONNX Runtime adds to a zero, other than in ReduceMean.
+    interface = "float[1,2,1,1] x => float[1,2,1,1] y"
+    assert not keeps_bits(interface, f"y = {name} (x)", "y = Identity(x)")
+    assert keeps_bits(interface, f"y = {name} (x)", "z = Constant <value_float = 0.0> () y = Add(x, z)")
+    assert keeps_bits("float[2,1] x => float[2,1] y", f"{_ALONE} y = ReduceMean(x, i)", "y = Identity(x)")
+
+
+@pytest.mark.parametrize(("name", "alone"), [("ReduceL1", "Abs(x)"), ("ReduceSumSquare", "Mul(x, x)")])
+def test_a_norm_of_one_integer_saturates(name: str, alone: str):
+    for dtype, is_exact in (("int32", False), ("float", True)):
+        interface = f"{dtype}[2,1] x => {dtype}[2,1] y"
+        assert keeps_bits(interface, f"{_ALONE} y = {name}(x, i)", f"y = {alone}") is is_exact
+
+
+def test_windows_of_other_attributes_may_treat_nan_in_another_way():
+    # Of ONNX Runtime's kernels, those for dilated windows return a NaN that comes first, and others pass over it.
+    before = "y = MaxPool <kernel_shape = [2], dilations = [2]> (x)"
+    after = "s = Constant <value_ints = [0]> () e = Constant <value_ints = [9]> () a = Constant <value_ints = [2]> () "
+    after += "t = Constant <value_ints = [2]> () z = Slice(x, s, e, a, t) y = MaxPool <kernel_shape = [2]> (z)"
+    interface = "float[1,1,3] x => float[1,1,1] y"
+    models = pair(interface, before, after)
+    feeds = {"x": np.array([[[np.nan, 0, 1]]], np.float32)}
+    results = [run(model, feeds) for model in models]
+    assert not np.array_equal(results[0], results[1], equal_nan=True)
+    assert not keeps_bits(interface, before, after)
+    assert keeps_bits(interface, before, before)
+
+
+def keeps_bits(interface: str, before: str, after: str) -> bool:
+    found = prove_equal(*pair(interface, before, after), solver=False)
+    return isinstance(found, Proof) and found.level == "proved-here"

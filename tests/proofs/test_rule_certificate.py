@@ -175,3 +175,24 @@ def test_runs_refuse_a_file_that_was_edited(write, tmp_path: Path) -> None:
 def test_certificates_are_found_in_a_checkout() -> None:
     assert Path(__file__).parents[2] / "certificates" == room.FOLDER
     assert len(room.certified_passes()) > 100
+
+
+def test_a_class_that_only_claims_to_be_that_of_a_module_has_no_certificate(write) -> None:
+    [pass_] = collect("eliminate-transpose")
+    certified = type(pass_)
+    forged = type(certified.__name__, (certified,), {"name": pass_.name, "__module__": certified.__module__})
+    write(pass_.name, modules_of(pass_, ["A"]), A=PROVED)
+    assert certificate_of(pass_, "A") is not None
+    assert forged().name == pass_.name
+    assert certificate_of(forged(), "A") is None, "its rules may be any, though the file has not changed"
+
+
+def test_a_file_that_is_sealed_anew_still_names_the_source_that_it_is_about(write) -> None:
+    # The seal is no secret: whoever can write certificates of the package can write the package. What no seal can do
+    # is to let a certificate count for another rule, options or definitions than those that it was made of.
+    [pass_] = collect("eliminate-transpose")
+    rule = pass_.compile().rules[0].name
+    write(pass_.name, {}, **{rule: replace(PROVED, rule=rule, source="forged")})
+    assert certificate_of(pass_, rule) is None
+    write(pass_.name, {"onnx_passes.passes.util": "forged"}, **{rule: replace(PROVED, rule=rule, source="forged")})
+    assert certificate_of(pass_, rule) is None

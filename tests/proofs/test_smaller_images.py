@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_passes.proofs.changed_fragments import shrink_images
 from onnx_passes.proofs.equal import prove_equal
 from onnx_passes.proofs.proof import Proof, Unproved
+from onnx_passes.proofs.smaller_images import shrink_images
 from tests.proofs.models import pair
 
 INTERFACE = "float[4,2,{0},{0}] x => float[N,C,H,W] r"

@@ -17,7 +17,7 @@ from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.draws import Draws, RandomSource, UnbuildableError
 from onnx_passes.testing.fuzz.feeds import feeds_of
 from onnx_passes.testing.fuzz.generate import generate
-from onnx_passes.testing.fuzz.targets import Target, registered
+from onnx_passes.testing.fuzz.targets import FuzzTarget, registered
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
 from tests.helpers.thorough import some
 
@@ -70,7 +70,7 @@ _NOTICED = 1e-6
 FAULTS = (_other_operator, _swapped_inputs, _other_constant)
 
 
-def _pairs(target: Target, seed: int) -> Iterator[tuple[Case, ir.Model, ir.Model]]:
+def _pairs(target: FuzzTarget, seed: int) -> Iterator[tuple[Case, ir.Model, ir.Model]]:
     """Yield models before and after a rule, then the same with faults."""
     try:
         case = generate(target, Draws(RandomSource(seed)))
@@ -120,7 +120,7 @@ TARGETS = some(registered(), every=18)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=[target.name for target in TARGETS])
-def test_what_differs_is_never_proved(target: Target) -> None:
+def test_what_differs_is_never_proved(target: FuzzTarget) -> None:
     executor = Executor()
     for case, before, other in _pairs(target, seed=7):
         found = prove_equal(before, other, solver=False)

@@ -133,6 +133,28 @@ class TestDuplicate:
         )
         assert found == {"a value inside the match is used elsewhere, and RandomNormal is random": 1}
 
+    @pytest.mark.parametrize("forks", ["duplicate", "cheap"])
+    def test_never_calls_a_function_that_draws_random_numbers_twice(self, forks: str) -> None:
+        text = """
+        g (float[2] x) => (float[2] y, float[2] z) {
+          a = local.Noise(x)
+          y = Neg(a)
+          z = Exp(a)
+        }
+        <domain: "local", opset_import: ["": 20, "local": 1]> Noise (u) => (v) { v = local.Inner(u) }
+        <domain: "local", opset_import: ["": 20]> Inner (u) => (v) { w = RandomNormalLike(u) v = Add(u, w) }
+        """
+
+        def neg_noise(op: Any, x: Any) -> Any:
+            return op.Neg(op.Noise(x, _domain="local"))
+
+        header = '<ir_version: 10, opset_import: ["": 20, "local": 1]>'
+        watch, model = Watch(), parse(text, header)
+        assert rewrite(model, [rule(neg_noise, lambda op, x: op.Neg(x), forks=forks)], watch) == 0
+        assert dict(watch.rules["rule"].refused) == {
+            "a value inside the match is used elsewhere, and Noise is random": 1
+        }
+
     def test_dropout_is_random_in_training_only(self) -> None:
         text = """
         g (float[2] x, float r, bool t) => (float[2] y, float[2] z) {{

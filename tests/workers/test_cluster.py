@@ -12,7 +12,7 @@ from onnx_passes.workers import cluster as clusters
 from onnx_passes.workers import completed as completing
 from onnx_passes.workers.cluster import Cluster, cluster_of, require_seen
 from onnx_passes.workers.completed import answered, completed
-from onnx_passes.workers.origin import Origin, own_origin
+from onnx_passes.workers.origin import Machine, own_origin
 from tests.workers.jobs import fail_on_three, square
 
 
@@ -32,7 +32,7 @@ def test_workers_must_see_what_they_read_and_write(tmp_path: Path, monkeypatch: 
 class Mixed(ThreadPoolExecutor):
     """Workers of which all that come after some items run other versions."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, other: Origin, first: int) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, other: Machine, first: int) -> None:
         super().__init__(1)
         self._monkeypatch, self._other, self._left = monkeypatch, other, first
 
@@ -47,7 +47,7 @@ class Mixed(ThreadPoolExecutor):
         return future
 
 
-OTHERS = Origin("node7", (("onnx-passes", "0.4.0"), ("sources", "another checkout")))
+OTHERS = Machine("node7", (("onnx-passes", "0.4.0"), ("sources", "another checkout")))
 
 
 def test_a_worker_of_other_versions_is_refused_whenever_it_comes(monkeypatch: pytest.MonkeyPatch):

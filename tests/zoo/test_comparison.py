@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from onnx_passes.zoo.comparison import Thresholds, compare_folders
+from onnx_passes.zoo.comparison import DifferenceThresholds, compare_folders
 from onnx_passes.zoo.manifest import Deciding, ModelRow, opened, read
 from onnx_passes.zoo.page import write_page
 
@@ -25,7 +25,7 @@ def compared(tmp_path: Path, old: ModelRow, new: ModelRow, **thresholds: float):
         with opened(tmp_path / name) as manifest:
             manifest.begin(Deciding("cleanup", {}, {}), 1, 0)
             manifest.record(row)
-    return compare_folders(tmp_path / "old", tmp_path / "new", Thresholds(**thresholds))
+    return compare_folders(tmp_path / "old", tmp_path / "new", DifferenceThresholds(**thresholds))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def compared(tmp_path: Path, old: ModelRow, new: ModelRow, **thresholds: float):
 def test_worse_and_the_other_way_round_better(tmp_path: Path, worse: ModelRow, what: str):
     found = compared(tmp_path, ROW, worse)
     assert [(one.what, one.is_worse) for one in found.differences] == [(what, True)]
-    back = compare_folders(tmp_path / "new", tmp_path / "old", Thresholds())
+    back = compare_folders(tmp_path / "new", tmp_path / "old", DifferenceThresholds())
     assert [(one.what, one.is_worse) for one in back.differences] == [(what, False)]
 
 

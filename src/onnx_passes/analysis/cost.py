@@ -146,7 +146,7 @@ def _reads(node: ir.Node) -> Iterator[ir.Value]:
 SCALAR = "scalar"
 
 
-class Layer(NamedTuple):
+class NodeCost(NamedTuple):
     """One node: an amount that is not known is ``None``, and ``unknown`` says why.
 
     ``scope`` names the nodes whose bodies hold it, outermost first: how often these run is not known, they count once.
@@ -174,7 +174,7 @@ class ModelCost:
     ``uncounted`` has the operators without a formula: their computation counts nothing.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[NodeCost, ...]
     peak: Peak
     uncounted: Counter[str]
 
@@ -209,7 +209,7 @@ class ModelCost:
         return total(layer.written_bytes for layer in self.layers)
 
     @property
-    def unknown(self) -> tuple[Layer, ...]:
+    def unknown(self) -> tuple[NodeCost, ...]:
         """Return the layers of which some amount is not known."""
         return tuple(layer for layer in self.layers if layer.unknown)
 
@@ -225,7 +225,7 @@ class ModelCost:
 
     def by_operator(self) -> dict[str, tuple[int, Amount, Amount]]:
         """Map each operator to the number of its nodes, and the sums of their MACs and other operations."""
-        groups: dict[str, list[Layer]] = {}
+        groups: dict[str, list[NodeCost]] = {}
         for layer in self.layers:
             groups.setdefault(layer.operator, []).append(layer)
         return {
@@ -266,7 +266,7 @@ def cost_of(model: ir.Model) -> ModelCost:
     """Count what every node costs by the shapes that are known: infer them first."""
     seen: set[ir.Value] = set()
     uncounted: Counter[str] = Counter()
-    layers: list[Layer] = []
+    layers: list[NodeCost] = []
     for node, scope in _nodes(model.graph, ""):
         if node.op_type == "Constant" and not node.domain:
             continue
@@ -281,7 +281,7 @@ def _nodes(graph: ir.Graph, scope: str) -> Iterator[tuple[ir.Node, str]]:
             yield from _nodes(nested, f"{scope} > {name_of(node)}" if scope else name_of(node))
 
 
-def _layer(node: ir.Node, scope: str, seen: set[ir.Value], uncounted: Counter[str]) -> Layer:
+def _layer(node: ir.Node, scope: str, seen: set[ir.Value], uncounted: Counter[str]) -> NodeCost:
     work: Work | None = None
     traffic: Traffic | None = None
     unknown = ""
@@ -296,7 +296,7 @@ def _layer(node: ir.Node, scope: str, seen: set[ir.Value], uncounted: Counter[st
         traffic = traffic_of(node)
     except UnknownSizeError as error:
         unknown = unknown or str(error)
-    return Layer(
+    return NodeCost(
         name=node.name or (node.outputs[0].name if node.outputs else None) or "",
         operator=operator_name(node),
         scope=scope,

@@ -136,7 +136,7 @@ def _parts(reads: dict[ir.Node, list[ir.Value]]) -> int:
     return len({root(node) for node in reads})
 
 
-class Weights(NamedTuple):
+class TensorsOfType(NamedTuple):
     """Tensors of one element type; ``in_nodes`` of the elements are held by Constant nodes."""
 
     tensors: int = 0
@@ -145,14 +145,14 @@ class Weights(NamedTuple):
     in_nodes: int = 0
 
 
-def weights_of(model: ir.Model) -> dict[str, Weights]:
+def weights_of(model: ir.Model) -> dict[str, TensorsOfType]:
     """Sum up by element type, the largest first."""
-    found: dict[str, Weights] = {}
+    found: dict[str, TensorsOfType] = {}
     for tensor, in_node in _tensors(model):
         name = tensor.dtype.name.lower()
-        tensors, elements, nbytes, in_nodes = found.get(name, Weights())
+        tensors, elements, nbytes, in_nodes = found.get(name, TensorsOfType())
         size = tensor.size
-        found[name] = Weights(tensors + 1, elements + size, nbytes + tensor.nbytes, in_nodes + size * in_node)
+        found[name] = TensorsOfType(tensors + 1, elements + size, nbytes + tensor.nbytes, in_nodes + size * in_node)
     return dict(sorted(found.items(), key=lambda item: -item[1].bytes))
 
 

@@ -118,7 +118,7 @@ _PASSES_ON = frozenset({"Clip", "DequantizeLinear", "Identity", "Reshape", "Tran
 _DEQUANTIZER = Dequantizing()
 
 
-class Quantizer(NamedTuple):
+class QuantizerKind(NamedTuple):
     """A kind of quantizer: ``bits`` and ``signed`` are ``None`` where they depend on the run.
 
     ``of`` is ``weights`` or ``activations``, ``per`` says what one scale is for: ``tensor``, ``channel`` or unknown.
@@ -136,16 +136,16 @@ class Quantizer(NamedTuple):
         return f"{self.operator}, {sign}{bits}, {self.of}" + (f", per {self.per}" if self.per else "")
 
 
-def quantizers_of(model: ir.Model) -> Counter[Quantizer]:
+def quantizers_of(model: ir.Model) -> Counter[QuantizerKind]:
     """Count the quantizers of the graph and its bodies by kind."""
     return Counter(found for node in all_nodes(model.graph) for found in _quantizer(node))
 
 
-def _quantizer(node: ir.Node) -> Iterator[Quantizer]:
+def _quantizer(node: ir.Node) -> Iterator[QuantizerKind]:
     found = _DEQUANTIZER if node.op_type == "DequantizeLinear" else quantizer_of(node)
     if found is not None:
         of = "weights" if _is_weight(argument(node, 0)) else "activations"
-        yield Quantizer(operator_name(node), found.bits(node), found.signed(node), of, found.per(node))
+        yield QuantizerKind(operator_name(node), found.bits(node), found.signed(node), of, found.per(node))
 
 
 def _is_weight(value: ir.Value | None) -> bool:

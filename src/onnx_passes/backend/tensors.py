@@ -15,7 +15,7 @@ from onnx_passes.datatypes.types import BFLOAT16, FLOAT16, FLOAT64, integer_ends
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.wording import dim_text
 from onnx_passes.passes.datatypes.facts import Fact, fact_of_element, fact_of_input
-from onnx_passes.passes.datatypes.inference import Inference, operands
+from onnx_passes.passes.datatypes.inference import DatatypeInference, operands
 
 _FLOATS = {ir.DataType.FLOAT16: FLOAT16, ir.DataType.BFLOAT16: BFLOAT16, ir.DataType.DOUBLE: FLOAT64}
 
@@ -25,7 +25,7 @@ class Tensors:
 
     def __init__(self, model: ir.Model) -> None:
         self.ranges = ranges_of(model)
-        inference = Inference(self.ranges)
+        inference = DatatypeInference(self.ranges)
         inference.run(model.graph)
         self._facts = inference.results
         self._inexact = set(inference.inexact)

@@ -17,7 +17,7 @@ from onnx_passes.core.errors import ModelError, OnnxPassesError, UsageError
 from onnx_passes.core.evidence import Evidence, Finding
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Plan, Step
-from onnx_passes.core.records import Inference, RunRecord, StepRecord
+from onnx_passes.core.records import InferenceTime, RunRecord, StepRecord
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 from onnx_passes.verify.comparison.declarations import ChangesInterface, InterfaceHistory
 from onnx_passes.verify.failure import Failure, VerificationError, failed_step
@@ -355,7 +355,7 @@ class Speed(Instrument):
                 self._sample = narrowing.drawn(timed_sample(narrowing.model, executor=self.executor))
             self._before = TimedModel(model, self._sample, self.executor)
         except (ExecutionError, ModelError, UsageError) as error:
-            run.inference = Inference(why=_reason(error))
+            run.inference = InferenceTime(why=_reason(error))
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Note how the interface changes."""
@@ -373,9 +373,9 @@ class Speed(Instrument):
         try:
             before, after = time_in_turns([self._before, TimedModel(model, sample, self.executor)], self.seconds)
         except (ExecutionError, ModelError, UsageError) as error:
-            run.inference = Inference(why=_reason(error))
+            run.inference = InferenceTime(why=_reason(error))
             return
-        run.inference = Inference(before.least, after.least, before.runs, shapes_text(sample))
+        run.inference = InferenceTime(before.least, after.least, before.runs, shapes_text(sample))
 
 
 def timed_sample(

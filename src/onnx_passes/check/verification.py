@@ -16,7 +16,7 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.proofs.rule_certificate import Certified
+from onnx_passes.proofs.certified import Certified
 from onnx_passes.verify.comparison.evidence import EXPLICIT, Limits, level_of_run, obstacles, parse_level, promise_of
 from onnx_passes.verify.failure import Failure, UnverifiedError, VerificationError, failed_step
 from onnx_passes.verify.local.piecewise import BY_FRAGMENTS, Piecewise, beyond_memory

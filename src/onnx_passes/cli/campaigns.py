@@ -16,23 +16,23 @@ from onnx_passes.cli.signals import Terminated
 from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from onnx_passes.cli.commands.fuzz import Choices
+    from onnx_passes.cli.commands.fuzz import FuzzOptions
     from onnx_passes.testing.fuzz.campaign import Campaign
 
 _TASKS = "onnx_passes.testing.fuzz.tasks"
 
 
-def run_campaign(rules: tuple[str, ...], imports: tuple[str, ...], choices: Choices) -> int:
+def run_campaign(rules: tuple[str, ...], imports: tuple[str, ...], choices: FuzzOptions) -> int:
     """Run rules from many seeds until all are done, the time is over or an interrupt, and print the findings."""
     from onnx_passes.testing.fuzz.campaign import Campaign
     from onnx_passes.testing.fuzz.draws import require_hypothesis
-    from onnx_passes.testing.fuzz.tasks import Plan
+    from onnx_passes.testing.fuzz.tasks import CampaignPlan
     from onnx_passes.testing.fuzz.whole.models import families_named
     from onnx_passes.verify.run.resources import current_resources
 
     require_hypothesis()
     models = families_named(choices.models)
-    plan = Plan(rules, imports, choices.cases, resources=current_resources(), models=models)
+    plan = CampaignPlan(rules, imports, choices.cases, resources=current_resources(), models=models)
     campaign = Campaign(plan, None if choices.corpus is None else Path(choices.corpus))
     stopped = None
     try:
@@ -54,7 +54,7 @@ def run_campaign(rules: tuple[str, ...], imports: tuple[str, ...], choices: Choi
     return ExitCode.OK if campaign.ok else ExitCode.VERIFICATION
 
 
-def _seeds(choices: Choices) -> range | itertools.count[int]:
+def _seeds(choices: FuzzOptions) -> range | itertools.count[int]:
     if choices.seeds is None and choices.minutes is not None:
         return itertools.count(choices.seed)
     return range(choices.seed, choices.seed + (choices.seeds or 1))

@@ -14,7 +14,7 @@ UNFINISHED = "part"
 
 
 @dataclass(frozen=True)
-class Place:
+class CursorPosition:
     """Position of the cursor in pipeline text: in the name of a pass, in an option, or in the value of an option."""
 
     kind: Literal["name", "option", "value"]
@@ -23,7 +23,7 @@ class Place:
     option: str = ""
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> CursorPosition:
     """Return the position at the end of unfinished pipeline text."""
     owner, option, start = "", "", 0
     kind: Literal["name", "option", "value"] = "name"
@@ -42,7 +42,7 @@ def place_of(text: str) -> Place:
         elif mark == "," and kind == "value" and text[:at].count("[") == text[:at].count("]"):
             kind = "option"
         start = at + 1
-    return Place(kind, start, owner, option)
+    return CursorPosition(kind, start, owner, option)
 
 
 def pass_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -90,14 +90,14 @@ def tags(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> lis
     return [CompletionItem(tag) for tag in found if tag.startswith(incomplete)]
 
 
-def _names(place: Place) -> Iterator[tuple[str, str]]:
+def _names(place: CursorPosition) -> Iterator[tuple[str, str]]:
     from onnx_passes.core.registry import REGISTRY
 
     summaries = {entry.name: entry.summary for entry in REGISTRY.entries()}
     yield from ((name, summaries.get(name, "")) for name in REGISTRY.names())
 
 
-def _options(place: Place) -> Iterator[tuple[str, str]]:
+def _options(place: CursorPosition) -> Iterator[tuple[str, str]]:
     """List the options of a pass and, with a dot, those of its members."""
     from onnx_passes.core.errors import UnknownPassError
     from onnx_passes.core.members import members_of
@@ -113,7 +113,7 @@ def _options(place: Place) -> Iterator[tuple[str, str]]:
         yield from ((f"{member.name}.{option.name}=", option.help) for option in member.options)
 
 
-def _values(place: Place) -> Iterator[tuple[str, str]]:
+def _values(place: CursorPosition) -> Iterator[tuple[str, str]]:
     """List the values of an option that is a choice."""
     from onnx_passes.core.errors import UnknownPassError
     from onnx_passes.core.naming import kebab

@@ -11,7 +11,7 @@ from onnx_passes.cli.choices import Choices
 from onnx_passes.core.pipeline import format_pipeline, parse_pipeline
 
 if TYPE_CHECKING:
-    from onnx_passes.cli.settings import Settings
+    from onnx_passes.cli.settings import RunSettings
     from onnx_passes.core.plan import Plan
     from onnx_passes.zoo.manifest import Deciding
 
@@ -23,7 +23,7 @@ _OPTIONS = (
 _OURS = "onnx_passes"
 
 
-def deciding_of(chosen: Settings, planned: Plan, choices: Choices, imports: Iterable[str]) -> Deciding:
+def deciding_of(chosen: RunSettings, planned: Plan, choices: Choices, imports: Iterable[str]) -> Deciding:
     """Gather what affects results: options that differ from their defaults, and files with their digests.
 
     Datasets are identified by their stamps: they may be too large to read.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from onnx_passes.api import Result
     from onnx_passes.cli.choices import Choices
-    from onnx_passes.cli.settings import Settings
+    from onnx_passes.cli.settings import RunSettings
     from onnx_passes.core.config import Logging
     from onnx_passes.core.instruments import Instrument
     from onnx_passes.core.plan import Plan
@@ -132,7 +132,7 @@ def execute(
     return Done(result, RunSummary.of(result.record, stored), (*written.notes, *saved.notes))
 
 
-def _instruments(chosen: Settings, choices: Choices, checks: list[Instrument]) -> list[Instrument]:
+def _instruments(chosen: RunSettings, choices: Choices, checks: list[Instrument]) -> list[Instrument]:
     instruments: list[Instrument] = []
     if not choices.quiet:
         from onnx_passes.report.failed import ShowFailedRun

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.core.pipeline import Item, parse_pipeline
+from onnx_passes.core.pipeline import PipelineItem, parse_pipeline
 
 if TYPE_CHECKING:
     from onnx_passes.core.config import Config
@@ -90,7 +90,7 @@ def _option(flag: _Flag) -> Callable[[F], F]:
     )
 
 
-def with_interface(items: tuple[Item, ...], config: Config) -> tuple[Item, ...]:
+def with_interface(items: tuple[PipelineItem, ...], config: Config) -> tuple[PipelineItem, ...]:
     """Add the passes that the command line and the configuration ask for around a pipeline.
 
     All names are those of the original model, so renaming comes last.
@@ -109,9 +109,9 @@ def with_interface(items: tuple[Item, ...], config: Config) -> tuple[Item, ...]:
     ]
     skipped, kept = asked.list(_SKIP), asked.list(_KEEP)
     if skipped:
-        items = (Item("skip", (("names", skipped),), items),)
+        items = (PipelineItem("skip", (("names", skipped),), items),)
     if kept:
-        items = (Item("keep-nodes", (("nodes", kept),)), *items, Item("keep-nodes"))
+        items = (PipelineItem("keep-nodes", (("nodes", kept),)), *items, PipelineItem("keep-nodes"))
     return (*whole, *items)
 
 
@@ -135,11 +135,11 @@ class _Asked:
         return {**getattr(self._config, flag.key), **dict(map(read, self.given(flag)))}
 
 
-def _item(name: str, options: Mapping[str, object]) -> Iterator[Item]:
+def _item(name: str, options: Mapping[str, object]) -> Iterator[PipelineItem]:
     """Yield a pass if its options are not empty."""
     wanted = tuple((option, value) for option, value in options.items() if value != [])
     if wanted:
-        yield Item(name, wanted)
+        yield PipelineItem(name, wanted)
 
 
 def _shape(text: str) -> tuple[str, object]:
@@ -168,10 +168,10 @@ def _listed(text: str) -> str | Sequence[str]:
     return parts if len(parts) > 1 or text.startswith("[") else parts[0]
 
 
-def _inputs(config: Config, texts: tuple[str, ...]) -> Iterator[Item]:
+def _inputs(config: Config, texts: tuple[str, ...]) -> Iterator[PipelineItem]:
     for name, options in config.inputs.items():
         if not isinstance(options, Mapping):
             raise UsageError(f"expected the options of input '{name}'", where="inputs", hint="as in x: {type: UINT8}")
-        yield Item("set-input", (("name", name), *cast("Mapping[str, object]", options).items()))
+        yield PipelineItem("set-input", (("name", name), *cast("Mapping[str, object]", options).items()))
     for text in texts:
         yield from parse_pipeline(f"set-input{{{text}}}")

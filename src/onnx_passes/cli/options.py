@@ -73,7 +73,7 @@ def running_options(function: F) -> F:
     return json_option(import_option(limit_options(debug_option(function))))
 
 
-class Answer(Protocol):
+class CommandResult(Protocol):
     """Result of a command, as text and as plain data."""
 
     def to_json(self) -> Any:
@@ -81,7 +81,7 @@ class Answer(Protocol):
         ...
 
 
-def show(answer: Answer, *, as_json: bool) -> None:
+def show(answer: CommandResult, *, as_json: bool) -> None:
     """Print a result, as text or as JSON."""
     click.echo(json.dumps(answer.to_json(), indent=2, default=str) if as_json else str(answer))
 

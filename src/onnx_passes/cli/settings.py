@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """Pipeline and configuration of a run."""
 
     pipeline: str
@@ -52,7 +52,7 @@ class Settings:
 
 def settings(
     config_file: str | None, passes: Sequence[str], *, quiet: bool = False, needs_passes: bool = False
-) -> Settings:
+) -> RunSettings:
     """Read the configuration and import its modules; passes on the command line override its pipeline."""
     config, given = _configuration(config_file, quiet) if config_file is not None else (Config(), dict[str, Any]())
     limit_as_configured(config)
@@ -67,7 +67,7 @@ def settings(
     if (whole := with_interface(parsed, config)) != parsed:
         pipeline = format_pipeline(whole)
     options = {kebab(name): options for name, options in config.pass_options().items()}
-    return Settings(pipeline, options, config, config_file, given)
+    return RunSettings(pipeline, options, config, config_file, given)
 
 
 def _configuration(path: str, quiet: bool) -> tuple[Config, Mapping[str, Any]]:

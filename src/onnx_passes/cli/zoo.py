@@ -24,7 +24,7 @@ from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from onnx_passes.workers.cluster import Cluster
-    from onnx_passes.zoo.comparison import Comparison
+    from onnx_passes.zoo.comparison import ZooComparison
     from onnx_passes.zoo.manifest import Deciding, Manifest, ModelRow
     from onnx_passes.zoo.pending import Policy
 
@@ -167,7 +167,7 @@ def warn_unverified(zoo: Zoo) -> None:
         click.echo(f"warning: {len(zoo.unverified) - _MOST} more could not be verified", err=True)
 
 
-def show_comparison(found: Comparison) -> None:
+def show_comparison(found: ZooComparison) -> None:
     """Print the models that got worse or better."""
     from onnx_passes.graph.wording import count
     from onnx_passes.report.columns import Column

@@ -16,8 +16,8 @@ from onnx_passes.core.foreign import ForeignPass
 from onnx_passes.core.members import MemberOptions, Options, members_of, spelt_options, split, unknown_option
 from onnx_passes.core.naming import fold, kebab
 from onnx_passes.core.options import fields_of, parse_options
-from onnx_passes.core.pipeline import Item, PipelineSyntaxError, parse_pipeline
-from onnx_passes.core.registry import REGISTRY, Found, Registry
+from onnx_passes.core.pipeline import PipelineItem, PipelineSyntaxError, parse_pipeline
+from onnx_passes.core.registry import REGISTRY, Registry, Resolved
 from onnx_passes.core.skipping import Skipping
 
 
@@ -90,7 +90,7 @@ class PassBuilder:
         if isinstance(what, type) and issubclass(what, ir.passes.PassBase):
             found = self.registry.found_of(what)
             if found is not None:
-                return self._unless_skipped(found, Item(found.name), found.name, own=own)
+                return self._unless_skipped(found, PipelineItem(found.name), found.name, own=own)
             what = what()
         if isinstance(what, ir.passes.PassBase):
             pass_ = what if isinstance(what, Pass) else ForeignPass.adapt(what)
@@ -100,7 +100,7 @@ class PassBuilder:
             raise UsageError(f"{what!r} is not a pass", hint="give a name, pipeline text, or a pass as class or object")
         return [adapted()]
 
-    def _item(self, item: Item, text: str, *, own: bool) -> list[Pass]:
+    def _item(self, item: PipelineItem, text: str, *, own: bool) -> list[Pass]:
         try:
             return self._unless_skipped(self.registry.find(item.name), item, text, own=own)
         except OptionError as error:
@@ -110,7 +110,7 @@ class PassBuilder:
         except UnknownPassError as error:
             raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
 
-    def _unless_skipped(self, found: Found, item: Item, text: str, *, own: bool) -> list[Pass]:
+    def _unless_skipped(self, found: Resolved, item: PipelineItem, text: str, *, own: bool) -> list[Pass]:
         """Construct a pass or group; nothing if it, or all of its members, are skipped."""
         if self.leaves_out(found.name, *(() if found.is_group else (found.entries[0].name,))):
             return []
@@ -122,7 +122,7 @@ class PassBuilder:
             skipping.leave_out_rules(made)
         return [made]
 
-    def _group(self, found: Found, item: Item, text: str, *, own: bool) -> Pass:
+    def _group(self, found: Resolved, item: PipelineItem, text: str, *, own: bool) -> Pass:
         options, for_members = split(self._given(found, item, own=own))
         for option, value in options.items():
             raise unknown_option(found.name, option, value, found.entries) or OptionError(
@@ -132,7 +132,7 @@ class PassBuilder:
             raise _unexpected_body(f"group '{found.name}'", item, text)
         return Group(label=found.name, **self._members(found, [entry.name for entry in found.entries], for_members))
 
-    def _one(self, found: Found, item: Item, text: str, *, own: bool) -> Pass:
+    def _one(self, found: Resolved, item: PipelineItem, text: str, *, own: bool) -> Pass:
         (entry,) = found.entries
         cls: Any = self.registry.load(entry)
         given = self._given(found, item, own=own)
@@ -164,7 +164,7 @@ class PassBuilder:
         except (TypeError, ValueError) as error:
             raise UsageError(f"pass '{entry.name}' cannot be set up: {error}") from error
 
-    def _given(self, found: Found, item: Item, *, own: bool) -> Options:
+    def _given(self, found: Resolved, item: PipelineItem, *, own: bool) -> Options:
         """Merge the options of a pass from all sources, in increasing precedence."""
         name = found.name if found.is_group else found.entries[0].name
         self._made.append(name)
@@ -178,8 +178,8 @@ class PassBuilder:
 
     def _nested(
         self,
-        found: Found,
-        body: tuple[Item, ...],
+        found: Resolved,
+        body: tuple[PipelineItem, ...],
         text: str,
         given: Options,
         arguments: Mapping[str, Any],
@@ -202,7 +202,7 @@ class PassBuilder:
             self._skipping.pop()
 
     def _inside(
-        self, found: Found, given: Options, make: Callable[[], Iterable[Pass]], body: tuple[Item, ...] = ()
+        self, found: Resolved, given: Options, make: Callable[[], Iterable[Pass]], body: tuple[PipelineItem, ...] = ()
     ) -> tuple[Pass, ...]:
         """Construct the members of a sequence, each with the options that the sequence has for it."""
         scope = MemberOptions(found.name, given)
@@ -216,7 +216,7 @@ class PassBuilder:
             raise _NothingLeftError
         return passes
 
-    def _members(self, found: Found, inside: Iterable[object], given: Options) -> dict[str, Any]:
+    def _members(self, found: Resolved, inside: Iterable[object], given: Options) -> dict[str, Any]:
         """Construct the own members of a sequence, and return the options that its text needs to reproduce them."""
         mark = len(self._made)
         passes = self._inside(found, given, lambda: (p for one in inside for p in self._resolve(one, own=True)))
@@ -231,11 +231,11 @@ class _NothingLeftError(Exception):
     """All members of a sequence are skipped."""
 
 
-def _unexpected_body(owner: str, item: Item, text: str) -> PipelineSyntaxError:
+def _unexpected_body(owner: str, item: PipelineItem, text: str) -> PipelineSyntaxError:
     return PipelineSyntaxError(f"{owner} takes no nested pipeline", text, item.at, hint="write a comma between passes")
 
 
-def _preset_options(found: Found) -> Options:
+def _preset_options(found: Resolved) -> Options:
     if not found.preset:
         return {}
     written = parse_pipeline(f"{found.entries[0].name}{{{found.preset}}}")[0].options

@@ -17,7 +17,7 @@ def _mapping() -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceFiles:
     """Files with inputs, and with the outputs expected for them."""
 
     inp: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Verify:
+class VerifySettings:
     """Options of verification; ``verify: false`` or ``verify: {}`` switches it off.
 
     ``metrics`` has the accepted range ``[min, max]`` of each metric, ``batch`` the rows of the reference data per run,
@@ -78,7 +78,7 @@ class Layouts:
 
 
 @dataclass(frozen=True)
-class Extract:
+class ExtractSettings:
     """Part of a model to extract: its inputs and outputs."""
 
     inputs: tuple[str, ...] = ()
@@ -112,15 +112,15 @@ class Config:
     inputs: Mapping[str, Any] = field(default_factory=_mapping)
     make_initializers: Mapping[str, Any] = field(default_factory=_mapping)
     make_inputs: tuple[str, ...] = ()
-    extract: Extract = field(default_factory=Extract)
+    extract: ExtractSettings = field(default_factory=ExtractSettings)
     add_outputs: tuple[str, ...] = ()
     drop_outputs: tuple[str, ...] = ()
     rename: Mapping[str, Any] = field(default_factory=_mapping)
     rename_dimensions: Mapping[str, Any] = field(default_factory=_mapping)
     skip: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
-    reference: Reference = field(default_factory=Reference)
-    verify: Verify | None = field(default_factory=Verify)
+    reference: ReferenceFiles = field(default_factory=ReferenceFiles)
+    verify: VerifySettings | None = field(default_factory=VerifySettings)
     onnxruntime: OnnxRuntime = field(default_factory=OnnxRuntime)
     model_checker: Mapping[str, Any] = field(default_factory=_mapping)
     shape_inference: Mapping[str, Any] = field(default_factory=_mapping)
@@ -196,13 +196,13 @@ def _read(cls: Any, data: object, where: str, path: tuple[str, ...]) -> Any:
 
 
 def _value(hint: Any, value: object, where: str, path: tuple[str, ...]) -> Any:
-    if hint == (Verify | None):
+    if hint == (VerifySettings | None):
         return (
             None
             if value is False or value == {}
-            else Verify()
+            else VerifySettings()
             if value in (True, None)
-            else _read(Verify, value, where, path)
+            else _read(VerifySettings, value, where, path)
         )
     if dataclasses.is_dataclass(hint):
         return hint() if value is None and isinstance(hint, type) else _read(hint, value, where, path)

@@ -8,7 +8,7 @@ from typing import cast
 from onnx_passes.core.errors import OnnxPassesError, OptionError, did_you_mean
 from onnx_passes.core.members import has_open_names, members_of, spelt_options, split, unknown_option
 from onnx_passes.core.naming import fold, kebab
-from onnx_passes.core.registry import REGISTRY, Found, Registry
+from onnx_passes.core.registry import REGISTRY, Registry, Resolved
 
 Defaults = Mapping[str, Mapping[str, object]]
 WHERE = "options"
@@ -56,7 +56,7 @@ def refuse_unused(given: Defaults, used: Collection[str]) -> None:
             )
 
 
-def _refuse_unknown(found: Found, options: Mapping[str, object], registry: Registry) -> None:
+def _refuse_unknown(found: Resolved, options: Mapping[str, object], registry: Registry) -> None:
     if found.is_group:
         return
     (entry,) = found.entries

@@ -16,7 +16,7 @@ from onnx_passes.core.errors import ContractError, OnnxPassesError, PassFailedEr
 from onnx_passes.core.frozen import FrozenWeights, frozen_weights, is_write_to_frozen
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.measure import count_nodes, measure
-from onnx_passes.core.plan import Facts, Plan, Step
+from onnx_passes.core.plan import Plan, Step, ValidPasses
 from onnx_passes.core.records import Application, RunRecord, Status, StepRecord
 
 
@@ -45,7 +45,7 @@ class _Run:
     def __init__(self, instruments: tuple[Instrument, ...], record: RunRecord, model: ir.Model) -> None:
         self.instruments = instruments
         self.record = record
-        self.facts = Facts()
+        self.facts = ValidPasses()
         self.nodes = record.before.nodes
         self.model = model
         self.weights = FrozenWeights()

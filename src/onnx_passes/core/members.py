@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from onnx_passes.core.errors import OnnxPassesError, OptionError, did_you_mean
 from onnx_passes.core.naming import fold, kebab
 from onnx_passes.core.options import ANY_NAME
-from onnx_passes.core.pipeline import Item, parse_pipeline
+from onnx_passes.core.pipeline import PipelineItem, parse_pipeline
 
 if TYPE_CHECKING:
-    from onnx_passes.core.registry import Entry, Found, Registry
+    from onnx_passes.core.registry import Entry, Registry, Resolved
 
 Options = dict[str, object]
 
@@ -90,7 +90,7 @@ def split(given: Mapping[str, object]) -> tuple[Options, Options]:
     return own, {name: value for name, value in given.items() if "." in name}
 
 
-def members_of(found: Found, registry: Registry, body: Iterable[Item] = ()) -> Iterator[Entry]:
+def members_of(found: Resolved, registry: Registry, body: Iterable[PipelineItem] = ()) -> Iterator[Entry]:
     """List the passes inside a sequence or group, at any depth, without importing them."""
     seen = {entry.name for entry in found.entries if not found.is_group}
     waiting = [*(_inside(found, registry)), *(registry.find(item.name) for item in body)]
@@ -103,13 +103,13 @@ def members_of(found: Found, registry: Registry, body: Iterable[Item] = ()) -> I
         waiting.extend(one for one in _inside(inner, registry) if not {e.name for e in one.entries} <= seen)
 
 
-def _inside(found: Found, registry: Registry) -> Iterator[Found]:
+def _inside(found: Resolved, registry: Registry) -> Iterator[Resolved]:
     for entry in found.entries:
         for text in entry.members:
             yield from (registry.find(item.name) for item in _flat(parse_pipeline(text)))
 
 
-def _flat(items: Iterable[Item]) -> Iterator[Item]:
+def _flat(items: Iterable[PipelineItem]) -> Iterator[PipelineItem]:
     for item in items:
         yield item
         yield from _flat(item.body or ())

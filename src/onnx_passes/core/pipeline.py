@@ -46,12 +46,12 @@ class PipelineSyntaxError(UsageError):
 
 
 @dataclass(frozen=True)
-class Item:
+class PipelineItem:
     """One pass of a pipeline: its name, its options as written, and the pipeline nested in it."""
 
     name: str
     options: tuple[tuple[str, object], ...] = ()
-    body: tuple[Item, ...] | None = None
+    body: tuple[PipelineItem, ...] | None = None
     at: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class Item:
         return self.name + (f"{{{options}}}" if options else "") + body
 
 
-def format_pipeline(items: Iterable[Item]) -> str:
+def format_pipeline(items: Iterable[PipelineItem]) -> str:
     """Format the items in canonical form."""
     return ", ".join(str(item) for item in items)
 
@@ -71,7 +71,7 @@ def without_body(text: str) -> str:
 
 
 @functools.cache
-def parse_pipeline(text: str) -> tuple[Item, ...]:
+def parse_pipeline(text: str) -> tuple[PipelineItem, ...]:
     """Parse pipeline text; an error marks the place."""
     return _Parser(text).pipeline(end="")
 
@@ -123,8 +123,8 @@ class _Parser:
         found = "the end" if token.kind == "end" else f"'{token.text}'"
         raise PipelineSyntaxError(f"expected {expected}, found {found}", self.text, token.at)
 
-    def pipeline(self, end: str) -> tuple[Item, ...]:
-        items: list[Item] = []
+    def pipeline(self, end: str) -> tuple[PipelineItem, ...]:
+        items: list[PipelineItem] = []
         while not self._at(end):
             items.append(self.item())
             if self.skip(",") and self._at(end):
@@ -140,13 +140,13 @@ class _Parser:
             return True
         return bool(end) and self.here.kind == "mark" and self.here.text == end
 
-    def item(self) -> Item:
+    def item(self) -> PipelineItem:
         name = self.take()
         if name.kind != "word":
             self.fail("the name of a pass", name)
         options = self.options() if self.skip("{") else ()
         body = self.pipeline(end=")") if self.skip("(") else None
-        return Item(name.text, options, body, name.at)
+        return PipelineItem(name.text, options, body, name.at)
 
     def options(self) -> tuple[tuple[str, object], ...]:
         options: dict[str, object] = {}

@@ -101,7 +101,7 @@ def plan(
     return Plan(tuple(steps), ", ".join(str(p) for p in requested))
 
 
-class Facts:
+class ValidPasses:
     """Passes, with their options, that have run and whose results are still valid."""
 
     def __init__(self) -> None:
@@ -117,13 +117,13 @@ class Facts:
             self._holding = {text: name for text, name in self._holding.items() if fold(name) in preserved}
         self._holding[str(pass_)] = pass_.name
 
-    def copy(self) -> Facts:
+    def copy(self) -> ValidPasses:
         """Return an independent copy."""
-        facts = Facts()
+        facts = ValidPasses()
         facts._holding = dict(self._holding)
         return facts
 
-    def restrict(self, other: Facts) -> None:
+    def restrict(self, other: ValidPasses) -> None:
         """Drop the results that are not valid there."""
         self._holding = {text: name for text, name in self._holding.items() if text in other._holding}
 
@@ -133,7 +133,7 @@ class _Planner:
 
     def __init__(self, builder: PassBuilder) -> None:
         self.builder = builder
-        self.facts = Facts()
+        self.facts = ValidPasses()
         self.open: list[str] = []
         self.made: dict[tuple[str, ...], list[Pass]] = {}
 
@@ -153,7 +153,7 @@ class _Planner:
         children: tuple[Step, ...] = ()
         if isinstance(pass_, ComposePass):
             if pass_.at_most > 1:
-                self.facts = Facts()  # A result that is valid in the first round may be invalid in the next.
+                self.facts = ValidPasses()  # A result that is valid in the first round may be invalid in the next.
             with self.builder.skipping(pass_):
                 children = tuple(self.sequence(self.builder.collect(pass_.body), Why("member", pass_.name)))
             self.facts.after(pass_, modified=False)

@@ -209,7 +209,7 @@ class Application:
 
 
 @dataclass(frozen=True)
-class Inference:
+class InferenceTime:
     """Seconds of an inference in ONNX Runtime with default options, before and after a run; or the reason for none."""
 
     before: float | None = None
@@ -249,7 +249,7 @@ class RunRecord(Displayed):
     wall: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     metrics_note: str = ""
-    inference: Inference | None = None
+    inference: InferenceTime | None = None
     coverage: Coverage | None = None
     level: str = ""
     plan: Plan | None = None

@@ -101,7 +101,7 @@ PLUGINS = "onnx_passes.passes"
 
 
 @dataclass(frozen=True)
-class Found:
+class Resolved:
     """Meaning of a name: one pass, with preset options if any, or the members of a group."""
 
     name: str
@@ -205,7 +205,7 @@ class Registry:
         names = {name for entry in self.entries() for name in (entry.name, *entry.aliases)}
         return sorted(names | set(self.groups()))
 
-    def find(self, name: str) -> Found:
+    def find(self, name: str) -> Resolved:
         """Resolve a name; an unknown one is an error that suggests the nearest."""
         self._read_index()
         found = self._find(name)
@@ -219,21 +219,21 @@ class Registry:
             )
         return found
 
-    def _find(self, name: str) -> Found | None:
+    def _find(self, name: str) -> Resolved | None:
         key = fold(name)
         if key in self._entries:
-            return Found(self._entries[key].name, (self._entries[key],))
+            return Resolved(self._entries[key].name, (self._entries[key],))
         for owner in self._others.aliases.get(key, ()):
             entry = self._entries[owner]
             alias = next(alias for alias in entry.aliases if fold(alias) == key)
-            return Found(alias, (entry,), preset=entry.aliases[alias])
+            return Resolved(alias, (entry,), preset=entry.aliases[alias])
         if key in self._others.groups:
             group, members = next(item for item in self._groups().items() if fold(item[0]) == key)
-            return Found(group, tuple(members), is_group=len(members) > 1)
+            return Resolved(group, tuple(members), is_group=len(members) > 1)
         now = self.renamed(name)
         return None if now is None else self._find(now)
 
-    def found_of(self, cls: type) -> Found | None:
+    def found_of(self, cls: type) -> Resolved | None:
         """Return the entry of a registered class."""
         name = cls.__dict__.get("text_name", "")
         return self._find(name) if name and self._classes.get(name) is cls else None

@@ -61,7 +61,7 @@ def _ceil(number: int | Fraction) -> int:
 
 
 @dataclass(frozen=True)
-class Element:
+class ElementType:
     """An element type: its finite range, significant bits, and the exponent of its smallest positive number."""
 
     bits: int
@@ -71,19 +71,19 @@ class Element:
     finest: int
 
 
-def _unsigned(bits: int) -> Element:
-    return Element(bits, 0, 2**bits - 1, bits, 0)
+def _unsigned(bits: int) -> ElementType:
+    return ElementType(bits, 0, 2**bits - 1, bits, 0)
 
 
-def _signed(bits: int) -> Element:
-    return Element(bits, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1, bits, 0)
+def _signed(bits: int) -> ElementType:
+    return ElementType(bits, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1, bits, 0)
 
 
-def _float(bits: int, high: int | Fraction, precision: int, finest: int) -> Element:
-    return Element(bits, -high, high, precision, finest)
+def _float(bits: int, high: int | Fraction, precision: int, finest: int) -> ElementType:
+    return ElementType(bits, -high, high, precision, finest)
 
 
-ELEMENTS: dict[str, Element] = {
+ELEMENTS: dict[str, ElementType] = {
     "UINT2": _unsigned(2),
     "INT2": _signed(2),
     "UINT4": _unsigned(4),
@@ -103,7 +103,7 @@ ELEMENTS: dict[str, Element] = {
     "UINT64": _unsigned(64),
     "INT64": _signed(64),
     "DOUBLE": _float(64, (2**53 - 1) * 2**971, 53, -1074),
-    "BOOL": Element(8, 0, 1, 1, 0),
+    "BOOL": ElementType(8, 0, 1, 1, 0),
 }
 """By name as in ``onnx_ir.DataType``, the smaller first, and integers before floats."""
 

@@ -139,7 +139,7 @@ class _Search:
             raise _not_repeatable(leaves[-1].number, leaves[-1].step.text, stop.text or "nothing")
         return self.ask(stop.model, leaves)
 
-    def ask(self, model: ir.Model, leaves: Sequence[Leaf], *, is_partial: bool = False) -> Mark:
+    def ask(self, model: ir.Model, leaves: Sequence[SingleStep], *, is_partial: bool = False) -> Mark:
         """Judge a model, and store it as the nearest good or bad one."""
         mark = self.judge.judge(model, _changing(leaves), is_partial=is_partial)
         if mark.bad:
@@ -159,7 +159,7 @@ class _Search:
         facts.setdefault("difference", self.bad.reason)
         return Bisection(self.runs, self.trace.steps, **facts)
 
-    def within(self, culprit: Leaf, leaves: Sequence[Leaf]) -> dict[str, Any]:
+    def within(self, culprit: SingleStep, leaves: Sequence[SingleStep]) -> dict[str, Any]:
         """Find the first bad application of the culprit, and whether it is bad by itself or by accumulated drift."""
         before, taken = self.good.model, _changing(leaves)
         if culprit.failed:
@@ -192,7 +192,7 @@ class _Search:
             "suspects": _suspects("application", numbers),
         }
 
-    def replay(self, leaf: Leaf, before: ir.Model, count: int) -> ir.Model:
+    def replay(self, leaf: SingleStep, before: ir.Model, count: int) -> ir.Model:
         """Run one step, up to a number of its applications."""
         again = Trace()
         alone = Plan((Step(leaf.step.pass_, leaf.step.why),), leaf.step.text)
@@ -211,7 +211,7 @@ class _Search:
             return
 
 
-def _changing(leaves: Sequence[Leaf]) -> list[Taken]:
+def _changing(leaves: Sequence[SingleStep]) -> list[Taken]:
     return [(leaf.record, leaf.step) for leaf in leaves if leaf.modified or leaf.failed]
 
 
@@ -242,7 +242,7 @@ def _suspects(what: str, numbers: Sequence[int]) -> str:
 
 
 @dataclass(frozen=True)
-class Leaf:
+class SingleStep:
     """Step that is not a sequence; ``first`` is the number of applications before it in the run."""
 
     record: StepRecord
@@ -276,7 +276,7 @@ class Trace(Instrument):
     model: ir.Model
 
     def __init__(self) -> None:
-        self.leaves: list[Leaf] = []
+        self.leaves: list[SingleStep] = []
         self.applications: list[Applied] = []
         self.failure: StepFailure | None = None
         self._first = 0
@@ -311,7 +311,7 @@ class Trace(Instrument):
     def _note(self, record: StepRecord, step: Step, *, failed: bool) -> None:
         first = len(self.applications) if record.has_children else self._first
         applications = len(self.applications) - first
-        self.leaves.append(Leaf(record, step, first, applications, failed))
+        self.leaves.append(SingleStep(record, step, first, applications, failed))
 
     def before_rewrite(self, application: Application) -> None:
         """Describe a rewrite before it is applied."""

@@ -15,14 +15,14 @@ from onnx_passes.drawing.layers import Layered
 
 
 @dataclass(frozen=True)
-class Extent:
+class Margins:
     """Room that an item needs on either side of its middle."""
 
     left: float
     right: float
 
 
-def columns(graph: Layered, extents: Sequence[Extent], gap: float) -> list[float]:
+def columns(graph: Layered, extents: Sequence[Margins], gap: float) -> list[float]:
     """Return the middle of every item."""
     crossed, trunk = _crossed_segments(graph), _trunk(graph)
     below = {upper: item for item, upper in trunk.items()}
@@ -133,7 +133,7 @@ def _compacted(
     return [left[block] for block in head]
 
 
-def _balanced(candidates: Sequence[list[float]], extents: Sequence[Extent]) -> list[float]:
+def _balanced(candidates: Sequence[list[float]], extents: Sequence[Margins]) -> list[float]:
     """Shift the four results to the narrowest one, and average the two middle ones."""
     spans = [
         (

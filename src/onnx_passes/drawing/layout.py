@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onnx_passes.core.text import told_apart
-from onnx_passes.drawing.columns import Extent, columns
+from onnx_passes.drawing.columns import Margins, columns
 from onnx_passes.drawing.layers import Layered, Net, layered
 from onnx_passes.drawing.scene import Box, Scene, Wire
 
@@ -19,7 +19,7 @@ NAME = 30
 """Length to which names are shortened."""
 _CAPTION = 18.0
 _GAP, _LAYER_GAP, _MARGIN = 22.0, 36.0, 16.0
-_BEND = Extent(4.0, 4.0)
+_BEND = Margins(4.0, 4.0)
 _NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[] "), frozenset("mwMW@%×…")
 
 Point = tuple[float, float]
@@ -142,9 +142,9 @@ def _labels_below(groups: dict[tuple[int, str], list[Wire]]) -> dict[int, str]:
     return {source: labels[0] for source, labels in nets.items() if len(labels) == 1}
 
 
-def _extent(size: _Size, label: str) -> Extent:
+def _extent(size: _Size, label: str) -> Margins:
     half = size.width / 2
-    return Extent(half, max(half, text_width(label, SMALL) + 8 if label else 0.0))
+    return Margins(half, max(half, text_width(label, SMALL) + 8 if label else 0.0))
 
 
 def _rows(graph: Layered, sizes: Sequence[_Size], middles: Sequence[float]) -> tuple[list[float], list[float]]:

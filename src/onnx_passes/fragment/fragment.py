@@ -16,7 +16,7 @@ from onnx_passes.fragment.assembly import Assembly, DtypeOf, Shapes
 from onnx_passes.graph.constants import constant_tensor, is_constant
 from onnx_passes.graph.edits import used_values
 from onnx_passes.graph.hashing.content import Key, digest, type_key
-from onnx_passes.graph.hashing.semantics import Operation, Semantics
+from onnx_passes.graph.hashing.semantics import NodeFunction, Semantics
 from onnx_passes.graph.randomness import Functions, draws
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ class ValueNumbers:
         self._semantics = semantics
         self._keys: dict[Hashable, int] = {}
         self._numbers: dict[ir.Value, int] = {}
-        self.operations: dict[ir.Node, Operation] = {}
+        self.operations: dict[ir.Node, NodeFunction] = {}
 
     def __getitem__(self, value: ir.Value) -> int:
         """Return the number of a value; one that was not entered is equal to nothing else, unless it is constant."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import onnx_ir as ir
 
 from onnx_passes.graph.hashing.content import Contents, operator, present_inputs
-from onnx_passes.graph.signatures import Numbers, Place, Signatures
+from onnx_passes.graph.signatures import KeyNumbers, Signatures, ValueUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ class Alignment:
     def __init__(self, a: ir.Graph, b: ir.Graph, contents: Contents) -> None:
         self.inputs = pair_by_name(a.inputs, b.inputs)
         self.outputs = pair_by_name(a.outputs, b.outputs)
-        numbers = Numbers()
+        numbers = KeyNumbers()
         self.a = Signatures(a, contents, numbers, _labels(self.inputs, 0), _labels(self.outputs, 0))
         self.b = Signatures(b, contents, numbers, _labels(self.inputs, 1), _labels(self.outputs, 1))
         self.nodes: dict[ir.Node, ir.Node] = {}
@@ -252,7 +252,7 @@ class Alignment:
                     if producer is not None:
                         yield producer
 
-    def _translate(self, place: Place) -> Place | None:
+    def _translate(self, place: ValueUse) -> ValueUse | None:
         """Return the corresponding place in the other graph; None if its reader is not paired."""
         reader = self.nodes.get(place.reader) if place.reader is not None else None
         return place._replace(reader=reader) if reader is not None or place.reader is None else None

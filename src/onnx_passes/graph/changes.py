@@ -28,7 +28,7 @@ _BECAME = "→"
 
 
 @dataclass(frozen=True)
-class Change:
+class NodeDifference:
     """One difference of a node."""
 
     aspect: Aspect
@@ -41,7 +41,7 @@ class ChangedNode:
 
     before: ir.Node
     after: ir.Node
-    changes: tuple[Change, ...]
+    changes: tuple[NodeDifference, ...]
 
 
 @dataclass(frozen=True)
@@ -77,51 +77,53 @@ def changed_initializers(alignment: Alignment, contents: Contents) -> Iterator[C
             yield ChangedInitializer(before, after, text)
 
 
-def _own_changes(before: ir.Node, after: ir.Node, contents: Contents) -> Iterator[Change]:
+def _own_changes(before: ir.Node, after: ir.Node, contents: Contents) -> Iterator[NodeDifference]:
     if contents.node(before) == contents.node(after):
         return
     if before.op_identifier() != after.op_identifier():
-        yield Change("operator", f"{operator_name(before)} {_BECAME} {operator_name(after)}")
+        yield NodeDifference("operator", f"{operator_name(before)} {_BECAME} {operator_name(after)}")
     for name, text in attribute_differences(before, after, contents, _BECAME).items():
-        yield Change("attribute", f"{name}: {text}")
+        yield NodeDifference("attribute", f"{name}: {text}")
     outputs = present_outputs(before), present_outputs(after)
     if outputs[0] != outputs[1]:
-        yield Change("output", f"{count(outputs[0], 'output')} {_BECAME} {count(outputs[1], 'output')}")
+        yield NodeDifference("output", f"{count(outputs[0], 'output')} {_BECAME} {count(outputs[1], 'output')}")
 
 
-def _input_changes(before: ir.Node, after: ir.Node, alignment: Alignment, contents: Contents) -> Iterator[Change]:
+def _input_changes(
+    before: ir.Node, after: ir.Node, alignment: Alignment, contents: Contents
+) -> Iterator[NodeDifference]:
     inputs_a, inputs_b = present_inputs(before), present_inputs(after)
     for position in range(max(len(inputs_a), len(inputs_b))):
         a = inputs_a[position] if position < len(inputs_a) else None
         b = inputs_b[position] if position < len(inputs_b) else None
         if not alignment.corresponds(a, b):
-            yield Change("input", f"input {position}: {describe(a)} {_BECAME} {describe(b)}")
+            yield NodeDifference("input", f"input {position}: {describe(a)} {_BECAME} {describe(b)}")
         elif a is not None and b is not None and _is_changed_constant(a, b, alignment, contents):
-            yield Change("constant", f"constant '{b.name}' changed")
+            yield NodeDifference("constant", f"constant '{b.name}' changed")
 
 
 def _is_changed_constant(a: ir.Value, b: ir.Value, alignment: Alignment, contents: Contents) -> bool:
     return alignment.a.is_constant(a) and contents.initial_value(a) != contents.initial_value(b)
 
 
-def _nesting_changes(before: ir.Node, after: ir.Node, alignment: Alignment) -> Iterator[Change]:
+def _nesting_changes(before: ir.Node, after: ir.Node, alignment: Alignment) -> Iterator[NodeDifference]:
     place_a, place_b = alignment.a.holder(before), alignment.b.holder(after)
     if place_a is None or place_b is None:
         moved = place_a is not place_b
     else:
         moved = alignment.nodes.get(place_a.node) is not place_b.node or place_a[1:] != place_b[1:]
     if moved:
-        yield Change("graph", "moved to another graph")
+        yield NodeDifference("graph", "moved to another graph")
     for (name, _, graph_a), (_, _, graph_b) in zip(subgraphs(before), subgraphs(after), strict=False):
         for noun, values_a, values_b in (
             ("input", graph_a.inputs, graph_b.inputs),
             ("output", graph_a.outputs, graph_b.outputs),
         ):
             if len(values_a) != len(values_b):
-                yield Change("graph", f"{name} {count(values_a, noun)} {_BECAME} {count(values_b, noun)}")
+                yield NodeDifference("graph", f"{name} {count(values_a, noun)} {_BECAME} {count(values_b, noun)}")
         for position, (a, b) in enumerate(zip(graph_a.outputs, graph_b.outputs, strict=False)):
             if not alignment.corresponds(a, b):
-                yield Change("graph", f"{name} output {position}: {describe(a)} {_BECAME} {describe(b)}")
+                yield NodeDifference("graph", f"{name} output {position}: {describe(a)} {_BECAME} {describe(b)}")
 
 
 def interface_changes(noun: str, pairs: Pairs, contents: Contents, order_b: Sequence[ir.Value]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from onnx_passes.graph.equality import Structure, compare
 from onnx_passes.graph.hashing.content import Contents
 from onnx_passes.graph.listing import call_text, constant_text, listing, results_text
 from onnx_passes.graph.load import Source, load
-from onnx_passes.graph.lockstep import Difference
+from onnx_passes.graph.lockstep import FirstDifference
 from onnx_passes.graph.wording import attribute_differences, count
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _function_changes(a: ir.Function, b: ir.Function, contents: Contents) -> Mod
 def _graph_changes(a: ir.Graph, b: ir.Graph, contents: Contents, *, is_function: bool) -> ModelDiff:
     outcome = compare(a, b, contents, names=not is_function)
     opsets = tuple(opset_changes(a, b))
-    if not isinstance(outcome, Difference):
+    if not isinstance(outcome, FirstDifference):
         return ModelDiff(opsets=opsets, interface=() if is_function else _interface(a, b, contents))
     alignment = Alignment(a, b, contents)
     changes = ModelDiff(

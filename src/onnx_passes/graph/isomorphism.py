@@ -9,7 +9,7 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.graph.equality import Structure, compare
 from onnx_passes.graph.hashing.content import Contents, Key, digest
-from onnx_passes.graph.lockstep import Difference
+from onnx_passes.graph.lockstep import FirstDifference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +33,7 @@ def isomorphic(a: Structure, b: Structure, *, ignore: Iterable[Relaxation] = ())
     for word in ignored.difference(_RELAXATIONS):
         raise UsageError(f"'{word}' cannot be ignored", hint=did_you_mean(word, _RELAXATIONS))
     contents = _RelaxedContents(constants="constants" in ignored, attributes="attributes" in ignored)
-    return not isinstance(compare(a, b, contents, names="interface" not in ignored), Difference)
+    return not isinstance(compare(a, b, contents, names="interface" not in ignored), FirstDifference)
 
 
 class _RelaxedContents(Contents):

@@ -10,7 +10,7 @@ from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import subgraphs_of
 
 
-class Reaching:
+class LiveParts:
     """The values and nodes that reach an output of a graph, and the graphs that hold them.
 
     With ``kept``, everything counts that must stay for the interface and annotations: the inputs of the graph, all

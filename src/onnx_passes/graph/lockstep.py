@@ -28,7 +28,7 @@ _SHOWN_STEPS = 8
 
 
 @dataclass(frozen=True)
-class Difference:
+class FirstDifference:
     """The first place where two models differ: the path from an output, and the difference."""
 
     path: tuple[str, ...]
@@ -60,7 +60,7 @@ class Lockstep:
         self._steps: dict[ir.Node, _Step] = {}
         self._pending: list[tuple[ir.Value, ir.Value, _Step]] = []
 
-    def compare(self, a: ir.Graph, b: ir.Graph) -> Difference | None:
+    def compare(self, a: ir.Graph, b: ir.Graph) -> FirstDifference | None:
         """Pair everything that reaches an output; return the first difference, None if there is none."""
         difference = self._enter(a, b, None, "")
         while difference is None and self._pending:
@@ -75,7 +75,7 @@ class Lockstep:
             for graphs, paired in ((self.graphs.keys(), self.leaves), (self.graphs.values(), self._back))
         )
 
-    def _enter(self, a: ir.Graph, b: ir.Graph, holder: ir.Node | None, prefix: str) -> Difference | None:
+    def _enter(self, a: ir.Graph, b: ir.Graph, holder: ir.Node | None, prefix: str) -> FirstDifference | None:
         """Pair two graphs and their inputs, and queue their outputs for comparison."""
         here = _Step(holder, prefix.rstrip())
         if len(a.inputs) != len(b.inputs):
@@ -99,7 +99,7 @@ class Lockstep:
             self._pending.append((value_a, value_b, step))
         return None
 
-    def _values(self, a: ir.Value, b: ir.Value, step: _Step) -> Difference | None:
+    def _values(self, a: ir.Value, b: ir.Value, step: _Step) -> FirstDifference | None:
         producer_a, producer_b = _producer(a, self.graphs), _producer(b, self._back)
         if producer_a is None or producer_b is None:
             return self._leaves(a, b, step)
@@ -112,7 +112,7 @@ class Lockstep:
             return self._at(step, self._sharing(a, b, partner, self._back.get(producer_b)))
         return self._pair(producer_a, producer_b, step)
 
-    def _pair(self, a: ir.Node, b: ir.Node, step: _Step) -> Difference | None:
+    def _pair(self, a: ir.Node, b: ir.Node, step: _Step) -> FirstDifference | None:
         """Pair two nodes that agree by themselves; their operands are compared later."""
         self._steps[a] = step
         if self._contents.node(a) != self._contents.node(b):
@@ -138,7 +138,7 @@ class Lockstep:
                 return self._at(_Step(a, position), what)
         return None
 
-    def _leaves(self, a: ir.Value, b: ir.Value, step: _Step) -> Difference | None:
+    def _leaves(self, a: ir.Value, b: ir.Value, step: _Step) -> FirstDifference | None:
         partner = self.leaves.get(a)
         if partner is b:
             return None
@@ -154,7 +154,7 @@ class Lockstep:
             return self._constants(a, b, step)
         return None if a.name == b.name else self._at(step, f"{describe(a)} vs {describe(b)}")
 
-    def _constants(self, a: ir.Value, b: ir.Value, step: _Step) -> Difference | None:
+    def _constants(self, a: ir.Value, b: ir.Value, step: _Step) -> FirstDifference | None:
         if a.const_value is b.const_value:
             return None
         if self._contents.initial_value(a) == self._contents.initial_value(b):
@@ -162,7 +162,7 @@ class Lockstep:
         what = tensor_difference(a.const_value, b.const_value)
         return self._at(step, what) if a.is_graph_input() else self._at(step, what, describe(a))
 
-    def _explain(self, a: ir.Node, b: ir.Node, step: _Step) -> Difference:
+    def _explain(self, a: ir.Node, b: ir.Node, step: _Step) -> FirstDifference:
         what = operator_difference(a, b)
         if what is not None:
             return self._at(step, what)
@@ -185,7 +185,7 @@ class Lockstep:
             return self._contents.initial_value(a) == self._contents.initial_value(b)
         return self._contents.node(producer_a) == self._contents.node(producer_b)
 
-    def _at(self, step: _Step, what: str, *more: str) -> Difference:
+    def _at(self, step: _Step, what: str, *more: str) -> FirstDifference:
         """Return a difference with the path from an output of the outermost graph."""
         path = [*reversed(more)]
         while True:
@@ -195,7 +195,7 @@ class Lockstep:
             if reader is None:
                 break
             step = self._steps[reader]
-        return Difference(tuple(text for text in reversed(path) if text), what)
+        return FirstDifference(tuple(text for text in reversed(path) if text), what)
 
 
 def _producer(value: ir.Value, known: Container[object]) -> ir.Node | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from onnx_passes.graph.wellformed import Findings
+    from onnx_passes.graph.wellformed import WalkFindings
 
 MAX_IR_VERSION = 13
 """The newest IR version that ONNX Runtime reads."""
@@ -49,7 +49,7 @@ _ML_DOMAIN = "ai.onnx.ml"
 _FUNCTIONS_SINCE, _OVERLOADS_SINCE, _OPSETS_SINCE = 8, 10, 3
 
 
-def repair(model: onnx.ModelProto, findings: Findings, where: str) -> list[str]:
+def repair(model: onnx.ModelProto, findings: WalkFindings, where: str) -> list[str]:
     """Repair a model in place before it enters the IR; return the list of repairs.
 
     Adds missing imports of known domains, reads ``ai.onnx`` as the default domain, merges repeated quantization

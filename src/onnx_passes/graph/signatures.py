@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Labels: TypeAlias = "Mapping[ir.Value, Sequence[int]]"
 
 
-class Numbers:
+class KeyNumbers:
     """Small numbers for keys: equal keys get equal numbers, also across graphs."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Numbers:
         return self._numbers.setdefault(key, len(self._numbers))
 
 
-class Place(NamedTuple):
+class ValueUse(NamedTuple):
     """A use of a value: an input of a node, an output of a graph inside a node, or an output of the graph itself.
 
     ``reader`` is None for the outermost graph; ``position`` is then the number by which outputs are paired.
@@ -43,7 +43,9 @@ class Signatures:
     ``inputs`` and ``outputs`` number the interface values that correspond across graphs.
     """
 
-    def __init__(self, graph: ir.Graph, contents: Contents, numbers: Numbers, inputs: Labels, outputs: Labels) -> None:
+    def __init__(
+        self, graph: ir.Graph, contents: Contents, numbers: KeyNumbers, inputs: Labels, outputs: Labels
+    ) -> None:
         self.graph = graph
         self._layout = Numbering(graph)
         self._contents = contents
@@ -80,13 +82,13 @@ class Signatures:
         """Return the nodes of this graph that read a value, each with the position of the input."""
         return [(node, position) for node, position in value.uses() if node in self.keys]
 
-    def places(self, value: ir.Value) -> Iterator[Place]:
+    def places(self, value: ir.Value) -> Iterator[ValueUse]:
         """Yield all uses of a value."""
         for node, position in self.readers(value):
-            yield Place(node, None, position)
+            yield ValueUse(node, None, position)
         yield from self._given.get(value, ())
 
-    def source(self, place: Place | None) -> ir.Value | None:
+    def source(self, place: ValueUse | None) -> ir.Value | None:
         """Return the value that is read at a place; None if this graph lacks the place."""
         if place is None:
             return None
@@ -170,15 +172,15 @@ class Signatures:
             return ("constant", self._contents.initial_value(value))
         return ("outside", value.name)
 
-    def _find_given(self) -> dict[ir.Value, list[Place]]:
+    def _find_given(self) -> dict[ir.Value, list[ValueUse]]:
         """Return the places of each value that is an output of a graph."""
-        given: dict[ir.Value, list[Place]] = {}
+        given: dict[ir.Value, list[ValueUse]] = {}
         for number, value in self._outputs.items():
-            given.setdefault(value, []).append(Place(None, None, number))
+            given.setdefault(value, []).append(ValueUse(None, None, number))
         for node, graphs in self._layout.held.items():
             for number, nested in enumerate(graphs):
                 for position, value in enumerate(nested.outputs):
-                    given.setdefault(value, []).append(Place(node, number, position))
+                    given.setdefault(value, []).append(ValueUse(node, number, position))
         return given
 
     def _look_down(self) -> None:

@@ -45,7 +45,7 @@ _MOST_ELEMENTS = 2**60
 
 
 @dataclasses.dataclass
-class Findings:
+class WalkFindings:
     """Findings of a walk over a well-formed model."""
 
     unsorted: bool = False
@@ -69,7 +69,7 @@ class Findings:
     """Node lists with several Constant nodes for one value."""
 
 
-def inspect(model: onnx.ModelProto, where: str, without_data: Collection[int] = ()) -> Findings:
+def inspect(model: onnx.ModelProto, where: str, without_data: Collection[int] = ()) -> WalkFindings:
     """Check the names, tensors and attributes of a model, its subgraphs and functions.
 
     Raises ModelError for content that cannot be represented or is invalid; ``without_data`` are the positions of
@@ -102,13 +102,13 @@ class _Inspector:
     def __init__(self, where: str, without_data: set[int]) -> None:
         self._where = where
         self._without_data = without_data
-        self._findings = Findings()
+        self._findings = WalkFindings()
         self._domains = self._findings.domains
         self._kinds: dict[tuple[str, str], Mapping[str, int]] = {}
         self._versions: dict[str, int] = {}
         self._defined: set[tuple[str, str]] = set()
 
-    def model(self, model: onnx.ModelProto) -> Findings:
+    def model(self, model: onnx.ModelProto) -> WalkFindings:
         if model.training_info:
             self._refuse("the model holds training information", "export it for inference")
         if any(isinstance(getattr(model, field), bytes) for field in TEXTS if field != "name"):

@@ -20,8 +20,8 @@ from onnx_passes.history.versions import (
     Attribute,
     Changes,
     Description,
+    GraphInterface,
     GraphVersion,
-    Interface,
     NodeVersion,
     ValueVersion,
 )
@@ -146,7 +146,7 @@ class Live:
             if known.interface is None:
                 known.version.inputs, known.version.outputs = interface
             known.interface = interface
-            seen.interfaces.append(Interface(known.version.number, *interface))
+            seen.interfaces.append(GraphInterface(known.version.number, *interface))
 
     def _constant(self, value: ir.Value) -> Constant | None:
         """Return the description of the content of an initializer, or of the result of a Constant node."""
@@ -421,7 +421,7 @@ class Seen:
     slots: list[tuple[ir.Value | None, ir.Value | None]] = field(
         default_factory=list[tuple[ir.Value | None, ir.Value | None]]
     )
-    interfaces: list[Interface] = field(default_factory=list[Interface])
+    interfaces: list[GraphInterface] = field(default_factory=list[GraphInterface])
 
 
 @dataclass(slots=True)

@@ -21,16 +21,16 @@ from onnx_passes.graph.origin import origin
 from onnx_passes.history.events import Ancestry, Event
 from onnx_passes.history.items import Item
 from onnx_passes.history.live import Live
-from onnx_passes.history.versions import Changes, GraphVersion, Interface, NodeVersion, ValueVersion
+from onnx_passes.history.versions import Changes, GraphInterface, GraphVersion, NodeVersion, ValueVersion
 
 
 @dataclass(frozen=True)
-class State:
+class RecordedState:
     """The model at one moment: its nodes and values, and the inputs and outputs of its graphs."""
 
     nodes: tuple[NodeVersion, ...] = ()
     values: tuple[ValueVersion, ...] = ()
-    interfaces: tuple[Interface, ...] = ()
+    interfaces: tuple[GraphInterface, ...] = ()
 
     def by_name(self) -> dict[str, Item]:
         """Map names to nodes, initializers and inputs; names of nodes have precedence over those of values."""
@@ -51,7 +51,7 @@ class Recording(Instrument):
     def _begin(self) -> None:
         self.run: RunRecord | None = None
         self.events: list[Event] = []
-        self.original = State()
+        self.original = RecordedState()
         self.graphs: list[GraphVersion] = []
         self.opsets: dict[str, int] = {}
         self.name = ""
@@ -64,11 +64,11 @@ class Recording(Instrument):
         self.__dict__.pop("_lineage", None)
 
     @property
-    def final(self) -> State:
+    def final(self) -> RecordedState:
         """Return the state at the end of the run."""
         return self.state()
 
-    def state(self, step: int | None = None) -> State:
+    def state(self, step: int | None = None) -> RecordedState:
         """Return the model after a step with all its inner steps, after the whole run, or, with 0, the original."""
         last = None if step is None else self._last(step)
         nodes, values = dict.fromkeys(self.original.nodes), dict.fromkeys(self.original.values)
@@ -77,7 +77,7 @@ class Recording(Instrument):
             if last is not None and event.step > last:
                 break
             fold(event.changes, nodes, values, interfaces)
-        return State(tuple(nodes), tuple(values), tuple(interfaces.values()))
+        return RecordedState(tuple(nodes), tuple(values), tuple(interfaces.values()))
 
     def _last(self, number: int) -> int:
         """Return the number of the last nested step of a step."""
@@ -105,7 +105,7 @@ class Recording(Instrument):
         self.run, live = run, Live()
         found = live.look(model)
         values = tuple(new for _, new in found.values if new is not None)
-        self.original = State(tuple(found.added), values, tuple(found.interfaces))
+        self.original = RecordedState(tuple(found.added), values, tuple(found.interfaces))
         self.graphs = live.graphs
         source = origin(model)
         self.file = "" if source is None or source.path is None else source.path.name
@@ -187,7 +187,7 @@ def fold(
     changes: Changes,
     nodes: dict[NodeVersion, None],
     values: dict[ValueVersion, None],
-    interfaces: dict[int, Interface],
+    interfaces: dict[int, GraphInterface],
 ) -> None:
     """Apply a change to a state."""
     for old in (*changes.removed, *(old for old, _ in changes.rewired)):

@@ -75,7 +75,7 @@ class GraphVersion:
     outputs: tuple[str, ...] = ()
 
 
-class Interface(NamedTuple):
+class GraphInterface(NamedTuple):
     """The inputs and outputs of a graph, by name."""
 
     graph: int
@@ -100,7 +100,7 @@ class Changes:
     )
     links: list[tuple[Item, Item]] = field(default_factory=list[tuple[Item, Item]])
     heirs: list[tuple[Item, Item]] = field(default_factory=list[tuple[Item, Item]])
-    interfaces: list[Interface] = field(default_factory=list[Interface])
+    interfaces: list[GraphInterface] = field(default_factory=list[GraphInterface])
 
     def __bool__(self) -> bool:
         return bool(self.removed or self.added or self.rewired or self.values or self.interfaces)

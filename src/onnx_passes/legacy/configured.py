@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.core import build
 from onnx_passes.core.base import Pass, PassResult
 from onnx_passes.core.compose import PassLike
-from onnx_passes.core.config import Config, Verify, parse_config
+from onnx_passes.core.config import Config, VerifySettings, parse_config
 from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, plan
@@ -104,7 +104,7 @@ def hand_over(planned: Plan, config: Dict, state: Dict) -> None:
             pass_.config, pass_.state_dict = config, state
 
 
-def _checks(config: Config, asked: Verify) -> list[Instrument]:
+def _checks(config: Config, asked: VerifySettings) -> list[Instrument]:
     from onnx_passes.check.measuring import Measuring
     from onnx_passes.check.verification import Limits, Verification
     from onnx_passes.verify.metrics.metrics import parse_ranges

@@ -439,10 +439,12 @@ def _reduced(terms: Terms, symbol: Symbol, sequences: Sequence[Sequence[int]]) -
 
 @_of_sequence("ReduceL1", "ReduceSumSquare")
 def _reduced_alone(terms: Terms, symbol: Symbol, sequences: Sequence[Sequence[int]]) -> int | None:
-    """Take what a norm makes of one element."""
+    """Return the norm of one element; of an integer under the assumption that it does not overflow."""
     (found,) = sequences
     if len(found) != 1:
         return None
+    if symbol.dtype.is_integer():
+        terms.assumed.add(_SAYS_INTEGER_SUMS)
     if symbol.name == "ReduceL1":
         return terms.make(Symbol("Abs", symbol.dtype, symbol.sources), (found[0],))
     return terms.make(Symbol("Mul", symbol.dtype, symbol.sources * 2), (found[0], found[0]))

@@ -273,6 +273,8 @@ def _chosen(a: A, symbol: Symbol, operands: Sequence[Any]) -> Any:
 
 def _multiplied(a: A, symbol: Symbol, operands: Sequence[Any]) -> Any:
     rows = operands[0]
+    if symbol.dtype.is_integer():
+        a.assume(NO_OVERFLOW)
     return reduce(lambda x, y: x * y, [a.at(rows, place) for place in range(a.length(rows))])
 
 

@@ -64,6 +64,7 @@ def _applied(symbol: Symbol, operands: list[Array], found: Values) -> Array:
     special = _SPECIAL.get(symbol.name)
     if special is not None:
         found.settled &= symbol.name == POLYNOMIAL or symbol.dtype.is_integer()
+        found.undefined |= _saturated(symbol, operands)
         with np.errstate(all="ignore"):
             return special(symbol, operands).astype(symbol.dtype.numpy(), copy=False)
     try:
@@ -73,6 +74,17 @@ def _applied(symbol: Symbol, operands: list[Array], found: Values) -> Array:
     found.settled &= scalars.is_settled(symbol)
     found.undefined |= scalars.undefined(symbol, operands)
     return result
+
+
+def _saturated(symbol: Symbol, operands: list[Array]) -> Array | bool:
+    """Return where a reduction of integers overflows or exceeds 2⁵³: ONNX Runtime saturates, and rounds to doubles."""
+    is_sum = symbol.name.startswith("Reduce") and symbol.name not in ("ReduceMax", "ReduceMin")
+    if not is_sum or not symbol.dtype.is_integer():
+        return False
+    power = 2 if symbol.name in ("ReduceL2", "ReduceSumSquare") else 1
+    sizes = [np.abs(operand.astype(np.float64)) ** power for operand in operands]
+    largest = np.multiply.reduce(np.maximum(sizes, 1)) if symbol.name == "ReduceProd" else np.add.reduce(sizes)
+    return largest > min(float(symbol.dtype.max), 2.0**53)
 
 
 def _polynomial(symbol: Symbol, operands: list[Array]) -> Array:
@@ -113,6 +125,8 @@ def _mean(symbol: Symbol, operands: list[Array]) -> Array:
 
 
 def _gemm(symbol: Symbol, operands: list[Array]) -> Array:
+    if len(symbol.params) != 3:
+        raise NoValueError("Gemm of integers with factors")
     alpha, beta, biased = symbol.params
     kind = symbol.dtype.numpy()
     total = np.asarray(alpha).astype(kind) * _summed(symbol, operands[biased:])
@@ -125,7 +139,8 @@ def _greater(a: Array, b: Array) -> Array:
 
 
 def _least(array: Array) -> float:
-    return float(cast(Any, ml_dtypes).finfo(array.dtype).min)
+    """Return the number that ONNX Runtime begins a maximum of windows with: of float32 the least finite one."""
+    return float(cast(Any, ml_dtypes).finfo(array.dtype).min) if array.dtype == np.float32 else -np.inf
 
 
 _SPECIAL: dict[str, Callable[[Symbol, list[Array]], Array]] = {

@@ -8,26 +8,37 @@ those are its variables, and have to be shown to be the same as well.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.errors import UsageError
+from onnx_passes.core.errors import ModelError, UsageError
 from onnx_passes.core.walk import holds_graphs
 from onnx_passes.fragment.assembly import Assembly, OutsideError
 from onnx_passes.fragment.fragment import Fragment, FragmentError, ValueNumbers
 from onnx_passes.graph.alignment import Alignment
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.hashing.semantics import Semantics
+from onnx_passes.graph.operators import STANDARD
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.graph.traits import traits_of
-from onnx_passes.numbers.rings import UnsupportedError
+from onnx_passes.numbers.rings import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.numbers.rounding import Numbers, UnsettledError
+from onnx_passes.ops.semantics.evaluation import Attributes, Evaluation
+from onnx_passes.ops.semantics.table import OperatorView
 
 _MOST_NODES = 60
+_MOST_INTEGERS, _MOST_REALS = 1 << 14, 64
+"""Elements of values that are folded, or that are computed on the way."""
+_SECONDS_OF_SIZES = 4.0
+_NOT_COMPUTED = (
+    UnsupportedError, UnsettledError, TooLargeError, ModelError, ArithmeticError, LookupError, TypeError, ValueError
+)  # fmt: skip
 _SAME, _PAIR = "same", "pair"
 Pair = tuple[ir.Value, ir.Value]
 Key = tuple[Any, ...]
@@ -214,83 +225,48 @@ def _require_plain(node: ir.Node) -> None:
         raise UnsupportedError(f"{node.op_type} has a subgraph")
 
 
-_AXES = 2
+def fold_sizes(model: ir.Model) -> ir.Model:
+    """Replace integers and truth values that depend on sizes and constants alone by constants, in place.
 
-
-def shrink_images(before: ir.Model, after: ir.Model) -> str:
-    """Make the images that two models start from smaller, in place; says so, or nothing where that is not possible."""
-    sides = [static_shape(value) for value in before.graph.inputs]
-    sizes = {shape[2:] for shape in sides if shape is not None and len(shape) == 2 + _AXES}
-    if len(sizes) != 1 or any(shape is None or len(shape) != 2 + _AXES for shape in sides):
-        return ""
-    if not all(_is_local(node) for model in (before, after) for node in model.graph):
-        return ""
-    (size,) = sizes
-    strides = [_stride(model) for model in (before, after)]
-    step = math.lcm(*strides)
-    reach = max(_reach(model, stride) for model, stride in zip((before, after), strides, strict=True))
-    small = tuple(_smaller(side, reach + step, step) for side in size)
-    if small == size and all(shape is not None and shape[0] == 1 for shape in sides):
-        return ""
-    for model in (before, after):
-        for value in model.graph.inputs:
-            shape = static_shape(value)
-            assert shape is not None
-            value.shape = ir.Shape([1, shape[1], *small])
-        for node in model.graph:
-            for output in node.outputs:
-                output.shape = None
-    return f"images of {small[0]} × {small[1]} meet their borders in every way that those of {size[0]} × {size[1]} do"
-
-
-def _smaller(side: int, enough: int, step: int) -> int:
-    """Return a smaller size on which strides end in the same way."""
-    return side if side <= enough else enough + (side - enough) % step
-
-
-def _is_local(node: ir.Node) -> bool:
-    """Tell whether a node does the same at every place of an image, wherever its borders are."""
-    if node.domain or node.op_type == "Constant":
-        return not node.domain
-    if _windowed(node):
-        is_fixed = node.attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-        return is_fixed and not node.attributes.get_int("ceil_mode", 0) and all(map(_is_parameter, node.inputs[1:]))
-    if node.op_type == "BatchNormalization":
-        return all(map(_is_parameter, node.inputs[1:]))
-    return traits_of(node).kind == "elementwise" and all(map(_is_alike_everywhere, node.inputs))
-
-
-def _windowed(node: ir.Node) -> bool:
-    return node.op_type in ("Conv", "ConvInteger") or (
-        traits_of(node).kind == "pooling" and "kernel_shape" in node.attributes and len(node.outputs) == 1
-    )
-
-
-def _is_parameter(value: ir.Value | None) -> bool:
-    return value is None or constant_tensor(value) is not None
-
-
-def _is_alike_everywhere(value: ir.Value | None) -> bool:
-    """Tell whether an operand is an image, or a constant that does not depend on the place."""
-    tensor = constant_tensor(value)
-    return tensor is None or all(size == 1 for size in tuple(tensor.shape.numpy())[-_AXES:])
-
-
-def _stride(model: ir.Model) -> int:
-    """Return the product of all strides."""
-    found = (max(node.attributes.get_ints("strides") or (1,)) for node in model.graph if _windowed(node))
-    return math.prod(found)
-
-
-def _reach(model: ir.Model, stride: int) -> int:
-    """Bound how many elements of the image behind the first a result sees."""
-    return stride * sum(_extents(model))
-
-
-def _extents(model: ir.Model) -> Iterator[int]:
+    Where shapes are computed in different ways, windows need not reach back to what they are computed from.
+    """
+    evaluation = _Sizes(model, Numbers(), seconds=_SECONDS_OF_SIZES)
     for node in model.graph:
-        if _windowed(node):
-            weight = constant_tensor(node.inputs[1]) if len(node.inputs) > 1 else None
-            kernel = node.attributes.get_ints("kernel_shape") or (() if weight is None else weight.shape.numpy()[2:])
-            dilations = node.attributes.get_ints("dilations") or (1,) * len(kernel)
-            yield max(((k - 1) * d for k, d in zip(kernel, dilations, strict=True)), default=0)
+        if not all(map(_is_small, node.outputs)) or holds_graphs(node):
+            continue
+        with contextlib.suppress(*_NOT_COMPUTED):
+            evaluation.node(node, {})
+            for output in node.outputs:
+                _replace(model.graph, output, evaluation.value(output))
+    return model
+
+
+class _Sizes(Evaluation):
+    """Evaluation of nodes that depend on sizes and constants alone."""
+
+    def _call(self, node: ir.Node, attributes: Attributes) -> OperatorView:
+        value = node.inputs[0] if node.op_type in ("Shape", "Size") and node.graph is self.model.graph else None
+        shape = None if value is None else static_shape(value)
+        if value is None or shape is None or node.domain not in STANDARD:
+            return super()._call(node, attributes)
+        sized = Tensor(value.dtype or ir.DataType.FLOAT, None, np.broadcast_to(np.False_, shape))
+        return OperatorView(node, [sized], node.attributes, self.model.opset_imports.get("", 1), self)
+
+
+def _is_small(value: ir.Value) -> bool:
+    shape = static_shape(value)
+    if shape is None or value.dtype is None:
+        return not value.name
+    return math.prod(shape) <= (_MOST_REALS if value.dtype.is_floating_point() else _MOST_INTEGERS)
+
+
+def _replace(graph: ir.Graph, value: ir.Value, tensor: Tensor) -> None:
+    array = tensor.elements(Numbers())
+    is_kept = tensor.dtype.is_floating_point() or array.dtype == object or constant_tensor(value) is not None
+    if is_kept or tensor.dtype is not value.dtype or array.shape != static_shape(value):
+        return
+    held = ir.Tensor(np.array(array), tensor.dtype, name=f"{value.name}//folded")
+    constant = ir.Value(name=held.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(held.shape), const_value=held)
+    graph.register_initializer(constant)
+    for user, index in tuple(value.uses()):
+        user.replace_input_with(index, constant)

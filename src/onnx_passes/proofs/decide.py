@@ -14,7 +14,7 @@ from onnx_passes.numbers import scalars, values
 from onnx_passes.numbers.rings import POLYNOMIAL
 from onnx_passes.numbers.terms import CONSTANT, VARIABLE, Terms
 from onnx_passes.proofs import smt
-from onnx_passes.proofs.proof import ROUNDING, excuses, needed, unexcused
+from onnx_passes.proofs.excuses import ROUNDING, excuses, needed, unexcused
 from onnx_passes.proofs.samples import Domain, all_inputs, some_inputs
 
 Array = np.ndarray[Any, Any]

@@ -28,14 +28,17 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.numbers.bounds import unit
 from onnx_passes.numbers.fingerprints import Fingerprints, Labels
+from onnx_passes.numbers.real_functions import NO_OVERFLOW
 from onnx_passes.numbers.rings import Tensor, TooLargeError, UnsupportedError
 from onnx_passes.numbers.terms import VARIABLE, Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.decide import OPAQUE, Verdict, decide
-from onnx_passes.proofs.proof import ROUNDING, Assumption, Proof, Unproved
-from onnx_passes.proofs.real_numbers import rounding, same_in_fields
+from onnx_passes.proofs.excuses import ROUNDING
+from onnx_passes.proofs.proof import Assumption, Proof, Unproved
+from onnx_passes.proofs.real_numbers import assumed_of_reals, rounding, same_in_fields
 from onnx_passes.proofs.runs import differ, drawn
 from onnx_passes.proofs.samples import Domain, assumptions_of, interface_difference, paired_inputs, variables
 
@@ -153,8 +156,11 @@ class _Question:
             same, real = same_in_fields(self.before, self.after, self.inputs, fold=fold, seconds=self._patience)
             if same:
                 break
+        if NO_OVERFLOW in real and worst is not None:
+            # The difference may be one of integers, which nothing excuses.
+            return self._undecided(terms, worst, verdicts, why)
         bound, reason = None, "no bound: too many forms of terms"
-        if bounded:
+        if bounded and (same or self._computes):
             bound, reason = rounding(terms, forms, self.domains, exactly=same, seconds=self._patience)
         if (not same and bound is None) or not flags <= self.allow:
             return self._undecided(terms, worst, verdicts, why)
@@ -173,8 +179,16 @@ class _Question:
             more.append(f"the bound holds for inputs {limits}")
         else:
             more.append(reason)
-        assumed = (*assumed, *(Assumption(text, "equal-in-reals") for text in real))
+        assumed = (*assumed, *assumed_of_reals(real))
         return Proof("equal-in-reals", method, (*facts, *more), bound, _listed(flags), assumed)
+
+    @property
+    def _computes(self) -> bool:
+        """Return whether a model rounds anything: constants that nobody computes are not off by rounding."""
+        nodes = (node for model in (self.before, self.after) for node in model.graph)
+        return any(
+            node.op_type not in ("Constant", "Identity") and traits_of(node).kind != "movement" for node in nodes
+        )
 
     def _undecided(self, terms: Terms, worst: Verdict | None, verdicts: Sequence[Verdict], why: str) -> Unproved:
         """Refute by a difference that is certain, or say what may be tried."""
@@ -205,8 +219,7 @@ class _Question:
             return Unproved(f"too large: {error}")
         if not same:
             return Unproved(f"too large: {why}")
-        texts = (*assumed, "special values and rounding were not looked at")
-        assumptions = tuple(Assumption(text, "equal-in-reals") for text in texts)
+        assumptions = assumed_of_reals((*assumed, "special values and rounding were not looked at"))
         return Proof("equal-in-reals", "finite fields", (), None, ("reassoc",), assumptions)
 
     def _refuted(self, terms: Terms, verdict: Verdict, reason: str) -> Unproved:

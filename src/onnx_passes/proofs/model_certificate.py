@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import time
@@ -11,21 +12,29 @@ from typing import Any, cast
 
 import onnx_ir as ir
 
+from onnx_passes.analysis.shapes.known_shapes import KnownShapes
+from onnx_passes.analysis.shapes.symbolic_engine import infer_symbolically
 from onnx_passes.core.errors import UsageError
-from onnx_passes.graph.hashing.fingerprint import full_hash
+from onnx_passes.graph.copy import copy_model
+from onnx_passes.graph.hashing.fingerprint import full_hash, structural_hash
+from onnx_passes.graph.operators import STANDARD
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count
 from onnx_passes.numbers.rings import UnsupportedError
-from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair, shrink_images
+from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair, fold_sizes
 from onnx_passes.proofs.equal import Effort, prove_equal, told
-from onnx_passes.proofs.proof import LEVELS, ROUNDING, Assumption, Proof, Unproved
-from onnx_passes.proofs.runs import Counterexample, Runner, WholeRuns, drawn
+from onnx_passes.proofs.excuses import ROUNDING
+from onnx_passes.proofs.proof import LEVELS, Assumption, Proof, Unproved
+from onnx_passes.proofs.runs import Counterexample, Runner, WholeRuns, drawn, leaves_halves_unrounded
 from onnx_passes.proofs.samples import lone_defaults, model_interface_difference, without_inputs
+from onnx_passes.proofs.smaller_images import shrink_images
 
 FORMAT = "onnx-passes certificate 2"
 """In the first one, hashes did not cover operator sets of functions, and sizes were no assumption."""
 _TOO_LARGE = ("too large", "a window of more")
+_INFERENCES = 2
+"""How often shapes are inferred, which may depend on sizes that were folded."""
 _MOST_ROUNDS = 12
 """How often windows are made larger."""
 _MOST_OPENED = 4
@@ -42,6 +51,9 @@ _NOT_COMPARED = ("example", "reason")
 """What may be another one each time: an example that was found, and how long the solver took."""
 SECONDS: Mapping[Effort, float] = {"quick": 2.0, "normal": 5.0, "thorough": 300.0}
 """CPU time for windows: after it no window is made larger, and after twice as much none is proved."""
+_ROUNDED = Assumption(
+    "every result of float16 is rounded, as ONNX says; ONNX Runtime keeps some in float32", "equal-in-reals"
+)
 _OUT_OF_TIME = Unproved("not decided: the time for windows is spent; a greater effort has more")
 _ORDER = (*LEVELS, "unproved", "refuted")
 _PACKAGES = ("onnx-passes", "onnx", "onnx-ir", "onnxruntime", "numpy", "z3-solver")
@@ -120,10 +132,11 @@ def certify(
     sized: tuple[ir.Model, ir.Model] | None = None,
     facts: tuple[str, ...] = (),
 ) -> ModelCertificate:
-    """Prove window by window that two models with known shapes compute the same.
+    """Prove window by window that two models with known sizes compute the same.
 
-    ``sized`` are the same models with known shapes where those of the given ones are not; ``facts`` are the sizes that
-    were chosen. A proof for these is none for others.
+    Where sizes are not known, ``sized`` are the same models with chosen ones, of which ``facts`` tells, and with
+    inferred shapes. A proof for these is none for others. What a model declares of the values inside counts only where
+    nothing can be inferred.
     """
     hashes = [full_hash(model).hex() for model in (before, after)]
     dropped = frozenset(lone_defaults(before, after))
@@ -134,17 +147,42 @@ def certify(
     else:
         models = given if sized is None else [without_inputs(model, dropped) for model in sized]
         assumed = tuple(Assumption(f"what holds for {fact} holds for all sizes") for fact in facts)
-        results = _Search(Comparison(models[0], models[1]), effort, allow, solver, assumed).run()
+        folded = map(_folded, models)
+        results = _Search(Comparison(*folded), (models[0], models[1]), effort, allow, solver, assumed).run()
         if dropped:
             results.append(_defaults(dropped))
     return ModelCertificate(hashes[0], hashes[1], tuple(results), tuple(sorted(allow)), _versions(), facts)
 
 
+def _folded(model: ir.Model) -> ir.Model:
+    """Copy a model with the shapes that can be inferred, and with sizes folded that depend on these alone.
+
+    What is declared of other values counts for windows, but no size is folded by it.
+    """
+    copied = copy_model(model)
+    declared = {value: value.shape for node in copied.graph if node.domain in STANDARD for value in node.outputs}
+    for value in declared:
+        value.shape = None
+    for _ in range(_INFERENCES):
+        infer_symbolically(copied, KnownShapes(copied.graph))
+        fold_sizes(copied)
+        if all(static_shape(value) is not None for value in declared):
+            break
+    for value, shape in declared.items():
+        if static_shape(value) is None:
+            value.shape = shape
+    return copied
+
+
 @dataclass
 class _Search:
-    """Looks for windows that can be proved: behind pairs of values that turn out to differ they are made larger."""
+    """Looks for windows that can be proved: behind pairs of values that turn out to differ they are made larger.
+
+    Windows are cut out of models whose sizes are folded; what runs are the ``models`` themselves.
+    """
 
     comparison: Comparison
+    models: tuple[ir.Model, ir.Model]
     effort: Effort
     allow: Collection[str]
     solver: bool
@@ -165,14 +203,27 @@ class _Search:
         results = self._windows()
         if any(isinstance(window.result, Unproved) for window in results):
             results = self._in_whole() or results
+        results += self._unrounded()
         if self._loads_only_one():
             results.append(WindowResult("loading", (), (), Unproved("ONNX Runtime loads only one of the models")))
             return results
-        return results if drawn[0] or not results else self._judged(results)
+        return self._judged(results) if self.differs and not drawn[0] else results
+
+    @functools.cached_property
+    def differs(self) -> bool:
+        """Return whether the models differ in more than names and the order of nodes."""
+        first, second = map(structural_hash, self.models)
+        return first != second
+
+    def _unrounded(self) -> list[WindowResult]:
+        """State that results of float16 are rounded, unless ONNX Runtime leaves out the same roundings in both."""
+        if not self.differs or not any(map(leaves_halves_unrounded, self.models)):
+            return []
+        return [WindowResult("half precision", (), (), Proof("proved-here", "rounding", assumptions=(_ROUNDED,)))]
 
     def _loads_only_one(self) -> bool:
         """Return whether a model cannot be run while the other one can, as by nodes that no output depends on."""
-        loaded = [Runner(model).is_loaded for model in (self.comparison.before, self.comparison.after)]
+        loaded = [Runner(model).is_loaded for model in self.models]
         return loaded[0] is not loaded[1]
 
     def _windows(self) -> list[WindowResult]:
@@ -217,8 +268,7 @@ class _Search:
             if not are_bits:
                 return self._run(results, allow)
             allow = frozenset[str]()
-        models = self.comparison.before, self.comparison.after
-        runs = WholeRuns(*models, allow, self._rounded(results), _SECONDS_OF_RUNS)
+        runs = WholeRuns(*self.models, allow, self._rounded(results), _SECONDS_OF_RUNS)
         judged = [_tried(window, runs) for window in results]
         if any(window.is_confirmed for window in judged):
             return judged
@@ -229,9 +279,8 @@ class _Search:
 
     def _run(self, results: list[WindowResult], allow: Collection[str]) -> list[WindowResult]:
         """Run both models where windows differ by rounding: what follows may amplify that, as quantizers do."""
-        models = self.comparison.before, self.comparison.after
-        runs = WholeRuns(*models, allow, (), _SECONDS_OF_RUNS)
-        tried = (runs.try_on(feeds) for feeds in drawn(models[0], _ORDINARY))
+        runs = WholeRuns(*self.models, allow, (), _SECONDS_OF_RUNS)
+        tried = (runs.try_on(feeds) for feeds in drawn(self.models[0], _ORDINARY))
         found = next((each for each in tried if each is not None), None)
         if found is None:
             return results

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -17,9 +17,11 @@ import onnx_ir as ir
 from onnx_passes.numbers.bounds import Bound, NoBoundError, bounds, unit
 from onnx_passes.numbers.field import Field, compared
 from onnx_passes.numbers.nearly import Expansion
+from onnx_passes.numbers.real_functions import NO_OVERFLOW
 from onnx_passes.numbers.rings import Tensor, TooLargeError, UnsupportedError
 from onnx_passes.numbers.terms import VARIABLE, Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
+from onnx_passes.proofs.proof import Assumption
 from onnx_passes.proofs.samples import Domain, variables
 
 _TRIES = 8
@@ -56,6 +58,11 @@ def same_in_fields(
         if all(mask.all() for mask in settled):
             return True, tuple(sorted(assumed))
     return False, ()
+
+
+def assumed_of_reals(texts: Iterable[str]) -> tuple[Assumption, ...]:
+    """Return the assumptions of an equality of real numbers; an overflow may change any number, unlike rounding."""
+    return tuple(Assumption(text, "tested" if text == NO_OVERFLOW else "equal-in-reals") for text in texts)
 
 
 def _compared(field: Field, x: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -10,17 +10,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import onnx_ir as ir
-
-from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import UnknownPassError
-from onnx_passes.core.records import Application
-from onnx_passes.proofs.proof import Assumption, Proof, ProofLevel, Unproved
+from onnx_passes.proofs.proof import Assumption, Proof
 from onnx_passes.proofs.sources import in_scope, module_digest, rules_named, sources_of
 
 if TYPE_CHECKING:
@@ -253,12 +250,20 @@ def certificate_of(pass_: Pass, rule: str) -> RuleCertificate | None:
     """
     from onnx_passes.core.options import format_options
 
-    module = type(pass_).__module__
-    if not in_scope(module) or format_options(pass_):
+    if not _is_of_module(type(pass_)) or format_options(pass_):
         return None
     found = [each for name, each in _current(type(pass_)).items() if name.partition("#")[0] == rule]
     is_complete = len(found) >= rules_named(pass_, rule)
     return found[0] if found and is_complete and all(each.is_proved for each in found) else None
+
+
+def _is_of_module(cls: type[Pass]) -> bool:
+    """Return whether a module in scope defines a class under its name; a class may merely claim so."""
+    module = cls.__module__
+    found: object = sys.modules.get(module) if in_scope(module) else None
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is cls
 
 
 @functools.cache
@@ -301,71 +306,3 @@ def _pass_named(name: str) -> Pass | None:
 def _is_untouched(held: PassCertificates) -> bool:
     """Return whether the modules that the rules are from have not changed: then their digests have not, either."""
     return bool(held.modules) and all(module_digest(name) == digest for name, digest in held.modules.items())
-
-
-@dataclass(frozen=True)
-class Extent:
-    """Element types and ranks of data, and the operator set; ``unknown`` says that of some value they are not known."""
-
-    types: frozenset[str]
-    ranks: frozenset[int]
-    opset: int
-    unknown: bool = False
-
-
-def extent_of(values: Iterable[ir.Value], opset: int) -> Extent:
-    """Return what values are like; those that only say how to move data, such as axes and shapes, do not count."""
-    data = [value for value in values if not _is_structural(value)]
-    types = {_name(value.dtype) for value in data if value.dtype is not None}
-    ranks = {len(value.shape) for value in data if value.shape is not None}
-    unknown = any(value.dtype is None or value.shape is None for value in data)
-    return Extent(frozenset(types), frozenset(ranks), opset, unknown)
-
-
-def _is_structural(value: ir.Value) -> bool:
-    """Tell whether a value is a constant vector of whole numbers, or a single one."""
-    known = value.const_value
-    return known is not None and known.dtype is ir.DataType.INT64 and len(known.shape) <= 1
-
-
-def _name(dtype: ir.DataType) -> str:
-    return dtype.name.lower()
-
-
-class Certified:
-    """Proofs of rules, of one level: those that hold bit by bit, or those that hold over the reals."""
-
-    def __init__(self, level: ProofLevel) -> None:
-        self._level = level
-        self._opset = 0
-
-    def begin(self, model: ir.Model) -> None:
-        """Note the operator set."""
-        self._opset = model.opset_imports.get("", 0)
-
-    def prove(self, application: Application, owner: Pass, wanted: Collection[str] = ()) -> Proof | Unproved | None:
-        """Return the proof of the rule, if it covers what the rule is applied to."""
-        certificate = certificate_of(owner, application.rule)
-        proof = None if certificate is None else certificate.proof()
-        if certificate is None or proof is None or proof.level != self._level:
-            return None
-        values = _values(application)
-        extent = extent_of(values, application.graph.opset_imports.get("", self._opset))
-        if extent.unknown:
-            return Unproved("the certificate of the rule asks for types and ranks, and some are not known")
-        if not certificate.domain.covers(extent.types, extent.ranks, extent.opset):
-            return Unproved(f"the certificate of the rule does not cover it, but {certificate.domain}")
-        return proof
-
-    def follow(self, application: Application, owner: Pass) -> None:
-        """Certificates do not depend on the model."""
-
-
-def _values(application: Application) -> list[ir.Value]:
-    """List what goes in and comes out, and what lies between as far as anything is known of it."""
-    made = {value for node in application.matched for value in node.outputs}
-    ends = {old for old, _ in application.replaced}
-    found = dict.fromkeys(
-        value for node in application.matched for value in (*node.inputs, *node.outputs) if value is not None
-    )
-    return [value for value in found if value not in made or value in ends or (value.dtype and value.shape is not None)]

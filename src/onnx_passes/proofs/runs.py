@@ -7,8 +7,9 @@ is decided by runs of these, on special values as well.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +18,17 @@ import onnx_ir as ir
 
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.graph.traits import traits_of
 from onnx_passes.numbers.values import same
 from onnx_passes.ops.describe import expand_nodes, uses_custom_operators
-from onnx_passes.proofs.proof import ROUNDING
+from onnx_passes.proofs.excuses import ROUNDING
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
 
+_MOST_SECONDS = 5.0
+"""After which a run is given up of a model with a loop, which may be endless."""
+_HALF = ir.DataType.FLOAT16
 _MOST_UNITS = 2.0**10
 """Units of rounding, of the largest result, by which results may be apart where rounding is excused."""
 
@@ -56,10 +61,12 @@ class Runner:
         options.log_severity_level = 4
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         self._session: Any = None
+        self._may_not_end = False
         with contextlib.suppress(Exception):  # Whatever it cannot run is not confirmed.
             if uses_custom_operators(model.graph):
                 model = copy_model(model)
                 expand_nodes(model)
+            self._may_not_end = any(node.op_type == "Loop" for node in _all_nodes(model))
             data = ir.to_proto(model).SerializeToString()
             self._session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
@@ -73,9 +80,54 @@ class Runner:
         if self._session is None:
             return None
         try:
-            return [np.asarray(array) for array in self._session.run(None, dict(feeds))]
+            with self._options() as options:
+                return [np.asarray(array) for array in self._session.run(None, dict(feeds), options)]
         except Exception:  # noqa: BLE001 - whatever it cannot run is not confirmed
             return None
+
+    @contextlib.contextmanager
+    def _options(self) -> Generator[Any]:
+        """Yield options of a run, which end one that may not end by itself."""
+        if not self._may_not_end:
+            yield None
+            return
+        import onnxruntime as ort
+
+        runtime: Any = ort
+        options = runtime.RunOptions()
+        clock = threading.Timer(_MOST_SECONDS, lambda: setattr(options, "terminate", True))
+        clock.start()
+        try:
+            yield options
+        finally:
+            clock.cancel()
+
+
+def leaves_halves_unrounded(model: ir.Model) -> bool:
+    """Return whether ONNX Runtime may keep results of float16 in float32, depending on their readers.
+
+    On a CPU it computes most operators of float16 in float32, between Casts of its own, and drops those that meet. That
+    takes two nodes at least: a single one, nodes that move elements and the Casts of the model itself round.
+    """
+    nodes = list(_all_nodes(model))
+    if not any(_HALF in types for types in map(_types, nodes)):
+        return False
+    computing = [node for node in nodes if not _keeps_elements(node) and _types(node) & {_HALF, None}]
+    return len(computing) > 1 and any(node.op_type != "Cast" for node in computing)
+
+
+def _all_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    yield from model.graph.all_nodes()
+    for function in model.functions.values():
+        yield from function.all_nodes()
+
+
+def _keeps_elements(node: ir.Node) -> bool:
+    return traits_of(node).kind == "movement" or node.op_type in ("Constant", "Shape", "Size")
+
+
+def _types(node: ir.Node) -> set[ir.DataType | None]:
+    return {value.dtype for value in (*node.inputs, *node.outputs) if value is not None}
 
 
 def _differ(x: Array, y: Array) -> bool:

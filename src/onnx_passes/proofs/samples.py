@@ -16,6 +16,7 @@ from onnx_passes.graph.wording import count, type_text
 from onnx_passes.numbers.rings import Algebra, Tensor, UnsupportedError
 from onnx_passes.numbers.terms import Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
+from onnx_passes.ops.semantics.table import POOLING
 from onnx_passes.proofs.proof import Assumption
 
 Array = np.ndarray[Any, Any]
@@ -216,12 +217,17 @@ def interface_difference(model: ir.Model, a: Sequence[Tensor], b: Sequence[Tenso
 
 def assumptions_of(terms: Terms, first: Evaluation, second: Evaluation) -> tuple[Assumption, ...]:
     """Return what equal terms of two models assume, so that outputs are equal bit by bit."""
-    moved = first.places ^ second.places
+    pooled = [{place for place in each.places if place.operator == POOLING} for each in (first, second)]
+    moved = (first.places ^ second.places) - pooled[0] - pooled[1]
     elements = sorted({place.operator for place in moved if not place.sums})
     sums = sorted({place.operator for place in moved if place.sums})
     found = [Assumption(f"{name} gives an element the same bits wherever it is", "equal-in-reals") for name in elements]
     if sums:
         found.append(Assumption(f"{', '.join(sums)}: the same sums are rounded alike in any place", "equal-in-reals"))
+    if all(pooled) and pooled[0] != pooled[1]:
+        found.append(
+            Assumption("MaxPool treats NaN alike, wherever they are and whatever its attributes", "equal-in-reals")
+        )
     return (*(Assumption(text) for text in sorted(terms.assumed)), *found)
 
 

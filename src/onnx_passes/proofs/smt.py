@@ -100,7 +100,10 @@ class Translation:
             return self.number(symbol.dtype, self._terms.constants[term])
         operands = [self._made[arg] for arg in self._terms.args[term]]
         rule = _RULES.get(symbol.name)
-        found = None if rule is None else rule(self, symbol, operands)
+        try:
+            found = None if rule is None else rule(self, symbol, operands)
+        except self.z3.Z3Exception as error:
+            raise NotExpressibleError(f"{symbol.name} of operands that have other types than they declare") from error
         return self.unknown(symbol, operands) if found is None else found
 
     def unknown(self, symbol: Symbol, operands: Sequence[Any]) -> Any:

@@ -20,7 +20,7 @@ from onnx_passes.core.registry import REGISTRY
 from onnx_passes.core.text import shortened
 from onnx_passes.history.constants import type_name
 from onnx_passes.history.events import Event
-from onnx_passes.history.recording import Recording, State
+from onnx_passes.history.recording import RecordedState, Recording
 from onnx_passes.history.versions import Description, GraphVersion, NodeVersion, ValueVersion
 from onnx_passes.ops.describe import family_of, key_of, operand_names
 from onnx_passes.report.findings import Findings
@@ -99,7 +99,7 @@ def _all_values(recording: Recording) -> list[ValueVersion]:
     return sorted(versions, key=lambda version: version.number)
 
 
-def _state(state: State) -> Json:
+def _state(state: RecordedState) -> Json:
     return {"nodes": [node.number for node in state.nodes], "values": [value.number for value in state.values]}
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from onnx_passes.analysis.bit_cost import ModelBitCost
 from onnx_passes.analysis.channels import TensorRange
-from onnx_passes.analysis.cost import SCALAR, Layer, ModelCost
+from onnx_passes.analysis.cost import SCALAR, ModelCost, NodeCost
 from onnx_passes.analysis.formulas import total
 from onnx_passes.analysis.support import Support
 from onnx_passes.core.text import shortened, size_text
@@ -255,7 +255,7 @@ def layer_lines(cost: ModelCost, width: int = 240, names: SizeNames | None = Non
     return table_lines(_LAYER_COLUMNS, rows, width)
 
 
-def _layer_cells(cost: ModelCost, layer: Layer, names: SizeNames) -> list[str]:
+def _layer_cells(cost: ModelCost, layer: NodeCost, names: SizeNames) -> list[str]:
     parts = (layer.weight_bytes, layer.read_bytes, layer.written_bytes)
     moved = None if None in parts else total(parts)
     return [

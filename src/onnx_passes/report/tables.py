@@ -13,7 +13,7 @@ from rich.text import Text
 from onnx_passes.core.evidence import UNCHANGED, UNVERIFIED, findings_in
 from onnx_passes.core.naming import fold
 from onnx_passes.core.pipeline import without_body
-from onnx_passes.core.records import Inference, ModelSize, RuleRecord, RunRecord, Status, StepRecord
+from onnx_passes.core.records import InferenceTime, ModelSize, RuleRecord, RunRecord, Status, StepRecord
 from onnx_passes.core.text import size_text
 from onnx_passes.graph.wording import count
 from onnx_passes.report.columns import Column, cell_lines, fit, pass_cell, width_of, with_names_apart
@@ -246,7 +246,7 @@ def _metric_with_change(step: StepRecord, name: str, baseline: float) -> str:
     return f"{metric_text(value)} ({change:+.2g})".replace("-", "−")
 
 
-def inference_text(found: Inference) -> str:
+def inference_text(found: InferenceTime) -> str:
     """Return the inference times before and after, or the reason why they are not known."""
     if found.before is None or found.after is None:
         return f"not timed: {found.why}"

@@ -23,7 +23,7 @@ from onnx_passes.rewrite.failures import (
     other_operator,
     two_values,
 )
-from onnx_passes.rewrite.match import State
+from onnx_passes.rewrite.match import Bindings
 from onnx_passes.rewrite.patterns import (
     AnyValue,
     AttributeConstant,
@@ -37,8 +37,8 @@ from onnx_passes.rewrite.patterns import (
 )
 
 Continue: TypeAlias = Callable[[], bool]
-MatchValue: TypeAlias = "Callable[[ir.Value | None, State, Continue], bool]"
-MatchNode: TypeAlias = "Callable[[ir.Node, State, Continue], bool]"
+MatchValue: TypeAlias = "Callable[[ir.Value | None, Bindings, Continue], bool]"
+MatchNode: TypeAlias = "Callable[[ir.Node, Bindings, Continue], bool]"
 
 _UNBOUND = object()
 _LISTS = frozenset({ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS})
@@ -86,7 +86,7 @@ class Compiler:
         swaps = self.commute and count > 1 and is_commutative(pattern.domain, pattern.op_type)
         match_inputs = _match_in_any_order if swaps else _match_in_order
 
-        def match_node(node: ir.Node, state: State, proceed: Continue) -> bool:
+        def match_node(node: ir.Node, state: Bindings, proceed: Continue) -> bool:
             bound = state.nodes.get(pattern)
             if bound is not None:
                 return proceed() if bound is node else state.failed("expected the same node as elsewhere", node)
@@ -123,7 +123,7 @@ class Compiler:
         match_node = self.node(pattern.node)
         index = pattern.index
 
-        def match_output(value: ir.Value | None, state: State, proceed: Continue) -> bool:
+        def match_output(value: ir.Value | None, state: Bindings, proceed: Continue) -> bool:
             node = None if value is None else value.producer()
             if value is None or node is None:
                 return state.partial is not None and state.failed(not_computed(pattern, value), value)
@@ -141,7 +141,7 @@ class Compiler:
         alternatives = [(tag, self.value(choice)) for tag, choice in choices(pattern)]
         name, tag_name = pattern.name, pattern.tag_var
 
-        def match_or(value: ir.Value | None, state: State, proceed: Continue) -> bool:
+        def match_or(value: ir.Value | None, state: Bindings, proceed: Continue) -> bool:
             bound = state.values.get(pattern, _UNBOUND)
             if bound is not _UNBOUND:
                 if bound is value:
@@ -165,7 +165,7 @@ class Compiler:
         return match_or
 
 
-def _agree(added: dict[str, Any], state: State, name: str, item: Any) -> bool:
+def _agree(added: dict[str, Any], state: Bindings, name: str, item: Any) -> bool:
     """Add a binding, unless the name is bound to something else."""
     bound = state.bindings.get(name, added.get(name, _UNBOUND))
     if bound is _UNBOUND:
@@ -177,7 +177,7 @@ def _agree(added: dict[str, Any], state: State, name: str, item: Any) -> bool:
 
 
 def _match_in_order(
-    matchers: Sequence[MatchValue], i: int, values: Sequence[ir.Value | None], state: State, proceed: Continue
+    matchers: Sequence[MatchValue], i: int, values: Sequence[ir.Value | None], state: Bindings, proceed: Continue
 ) -> bool:
     if i == len(matchers):
         return proceed()
@@ -187,7 +187,7 @@ def _match_in_order(
 
 
 def _match_in_any_order(
-    matchers: Sequence[MatchValue], i: int, values: Sequence[ir.Value | None], state: State, proceed: Continue
+    matchers: Sequence[MatchValue], i: int, values: Sequence[ir.Value | None], state: Bindings, proceed: Continue
 ) -> bool:
     """Try each value at the next matcher, the written order first, and a value that comes twice only once."""
     if i == len(matchers):
@@ -207,11 +207,11 @@ def _match_in_any_order(
     return False
 
 
-def _match_missing(value: ir.Value | None, state: State, proceed: Continue) -> bool:
+def _match_missing(value: ir.Value | None, state: Bindings, proceed: Continue) -> bool:
     return proceed() if value is None else state.failed("expected no input here", value)
 
 
-def _match_anything(value: ir.Value | None, state: State, proceed: Continue) -> bool:
+def _match_anything(value: ir.Value | None, state: Bindings, proceed: Continue) -> bool:
     return proceed()
 
 
@@ -219,7 +219,7 @@ def _compile_variable(pattern: Var, *, is_constant: bool) -> MatchValue:
     name, optional = pattern.name, pattern.can_match_none
     noted = name is None or pattern.check_method is not None
 
-    def match_variable(value: ir.Value | None, state: State, proceed: Continue) -> bool:
+    def match_variable(value: ir.Value | None, state: Bindings, proceed: Continue) -> bool:
         if value is None and not optional:
             return state.partial is not None and state.failed(
                 f"the input '{name}' is missing" if name else "an input is missing", None
@@ -252,7 +252,7 @@ def _compile_constant(pattern: ConstantPattern) -> MatchValue:
     shape = [len(numbers)] if isinstance(expected, list) else []
     tolerance = pattern.tolerance
 
-    def match_constant(value: ir.Value | None, state: State, proceed: Continue) -> bool:
+    def match_constant(value: ir.Value | None, state: Bindings, proceed: Continue) -> bool:
         tensor = constant_tensor(value)
         if tensor is None:
             return state.partial is not None and state.failed(other_constant(expected, describe_value(value)), value)
@@ -296,11 +296,11 @@ def _operator_test(pattern: NodePattern) -> Callable[[ir.Node], bool]:
     return lambda node: node.op_type == op_type and node.domain == domain
 
 
-def _attribute_test(pattern: NodePattern) -> Callable[[ir.Node, State], dict[str, Any] | None]:
+def _attribute_test(pattern: NodePattern) -> Callable[[ir.Node, Bindings], dict[str, Any] | None]:
     wanted = tuple(pattern.attributes.items())
     others = pattern.allow_other_attributes
 
-    def match_attributes(node: ir.Node, state: State) -> dict[str, Any] | None:
+    def match_attributes(node: ir.Node, state: Bindings) -> dict[str, Any] | None:
         bindings: dict[str, Any] = {}
         for name, attribute_pattern in wanted:
             attribute = node.attributes.get(name)

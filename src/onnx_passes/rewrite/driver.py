@@ -17,7 +17,7 @@ from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.constants import is_constant_node, tensor_of_constant_node
 from onnx_passes.graph.names import Container
 from onnx_passes.rewrite.editor import Editor
-from onnx_passes.rewrite.index import Entry, RuleIndex
+from onnx_passes.rewrite.index import IndexedRule, RuleIndex
 from onnx_passes.rewrite.leftovers import Refusals
 from onnx_passes.rewrite.match import Match, NodesByOperator, describe_node, opset_of
 from onnx_passes.rewrite.nesting import with_nested
@@ -158,7 +158,7 @@ class _Driver:
                     if (entry.rule.since <= self.opset or self.thorough) and self.try_rule(entry, node):
                         break
 
-    def try_rule(self, entry: Entry, node: ir.Node) -> bool:
+    def try_rule(self, entry: IndexedRule, node: ir.Node) -> bool:
         rule, record = entry.rule, self.records[entry.priority]
         record.tried += 1
         started = time.process_time()
@@ -191,12 +191,12 @@ class _Driver:
             raise self.out_of_budget()
         return changed
 
-    def refuse(self, entry: Entry, node: ir.Node, reason: str) -> None:
+    def refuse(self, entry: IndexedRule, node: ir.Node, reason: str) -> None:
         self.records[entry.priority].refused[reason] += 1
         if self.refusals is not None:
             self.refusals.add(node, entry.rule.size, reason)
 
-    def apply(self, entry: Entry, match: Match) -> str | None:
+    def apply(self, entry: IndexedRule, match: Match) -> str | None:
         """Apply a rule to its match; returns the reason if the rewrite is declined, vetoed or impossible."""
         rule, editor = entry.rule, self.editor
         builder = editor.builder()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes.core.text import shortened
-from onnx_passes.rewrite.match import State
+from onnx_passes.rewrite.match import Bindings
 from onnx_passes.rewrite.patterns import AttributeConstant, AttributePattern, NodePattern, ResultPattern
 
 _LONGEST = 60
@@ -50,7 +50,7 @@ def describe_value(value: ir.Value | None) -> str:
     return f"the initializer '{value.name}'" if value.is_initializer() else f"'{value.name}', which is not computed"
 
 
-def two_values(name: str | None, state: State, found: ir.Value | None) -> str:
+def two_values(name: str | None, state: Bindings, found: ir.Value | None) -> str:
     """Describe two values to which one name would have to be bound."""
     bound = state.bindings.get(name) if name is not None else None
     what = f"'{name}'" if name is not None else "one part of the pattern"

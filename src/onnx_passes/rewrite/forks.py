@@ -7,7 +7,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-from onnx_passes.graph.randomness import is_random
+from onnx_passes.graph.randomness import Functions, draws
 from onnx_passes.graph.traits import is_cheap
 from onnx_passes.rewrite.refusal import Refusal, no
 
@@ -15,11 +15,13 @@ Forks = Literal["exclusive", "duplicate", "cheap"]
 """Policy for values inside the match that are used outside: refuse; compute them twice; only if cheap."""
 
 
-def refuse_fork(forks: Forks, nodes: Sequence[ir.Node], outputs: Collection[ir.Value]) -> Refusal | None:
+def refuse_fork(
+    forks: Forks, nodes: Sequence[ir.Node], outputs: Collection[ir.Value], functions: Functions
+) -> Refusal | None:
     """Refuse a match whose values would be computed twice against the policy of the rule.
 
-    A node with outer uses stays, and so do its producers. Random nodes are never computed twice, as the two
-    results would differ.
+    A node with outer uses stays, and so do its producers. Nodes that draw random numbers, themselves or in
+    ``functions`` that they call, are never computed twice, as the two results would differ.
     """
     if len(nodes) == 1 and all(value in outputs for value in nodes[0].outputs):
         return None
@@ -34,7 +36,7 @@ def refuse_fork(forks: Forks, nodes: Sequence[ir.Node], outputs: Collection[ir.V
     while waiting:
         node, value = waiting.popitem()
         staying.add(node)
-        if is_random(node):
+        if draws(node, functions):
             return no(f"a value inside the match is {_how(value)}, and {node.op_type} is random", at=value)
         if forks == "cheap" and not is_cheap(node):
             return no(f"a value inside the match is {_how(value)}, and {node.op_type} is not cheap", at=value)

@@ -19,7 +19,7 @@ _ANY_INPUT = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class IndexedRule:
     """A rule, to be tried with a node as one of its roots."""
 
     priority: int
@@ -36,11 +36,13 @@ class _Bucket:
 
     depth: int = 0
     """Nodes on the longest way up from the root in any of the patterns."""
-    always: list[Entry] = field(default_factory=list[Entry])
-    by_constant: dict[int, list[Entry]] = field(default_factory=dict[int, list[Entry]])
-    by_producer: dict[int, dict[Operator, list[Entry]]] = field(default_factory=dict[int, dict[Operator, list[Entry]]])
+    always: list[IndexedRule] = field(default_factory=list[IndexedRule])
+    by_constant: dict[int, list[IndexedRule]] = field(default_factory=dict[int, list[IndexedRule]])
+    by_producer: dict[int, dict[Operator, list[IndexedRule]]] = field(
+        default_factory=dict[int, dict[Operator, list[IndexedRule]]]
+    )
 
-    def candidates(self, node: ir.Node, *, thorough: bool) -> list[Entry]:
+    def candidates(self, node: ir.Node, *, thorough: bool) -> list[IndexedRule]:
         found = self.always
         inputs = node.inputs
         for slot, entries in self.by_constant.items():
@@ -55,7 +57,7 @@ class _Bucket:
                         found = [*found, *more]
         return found if found is self.always else sorted(set(found), key=_BY_PRIORITY)
 
-    def add(self, entry: Entry, root: NodePattern) -> None:
+    def add(self, entry: IndexedRule, root: NodePattern) -> None:
         self.depth = max(self.depth, entry.rule.depth)
         producer, constant = _needed_producer(entry.rule, root), _needed_constant(entry.rule, root)
         if producer is not None:
@@ -77,17 +79,19 @@ class RuleIndex:
         """The depth of the patterns that are compiled."""
         self._rules_of: dict[Operator, list[int]] = {}
         self._buckets: dict[Operator, _Bucket] = {}
-        self._wild: list[Entry] = []
+        self._wild: list[IndexedRule] = []
         for priority, rule in enumerate(rules):
             for operator in dict.fromkeys(rule.operators):
                 if operator is not None:
                     self._rules_of.setdefault(operator, []).append(priority)
                     continue
                 self.depth = max(self.depth, rule.depth)
-                self._wild += [Entry(priority, i, rule) for i, root in enumerate(rule.roots) if root.operator is None]
+                self._wild += [
+                    IndexedRule(priority, i, rule) for i, root in enumerate(rule.roots) if root.operator is None
+                ]
         self._wild_depth = self.depth
 
-    def candidates(self, node: ir.Node, *, thorough: bool = True) -> Sequence[Entry]:
+    def candidates(self, node: ir.Node, *, thorough: bool = True) -> Sequence[IndexedRule]:
         """List the rules worth trying at a node, by priority; if ``thorough``, also to hear why they do not fit."""
         operator = (node.domain, node.op_type)
         bucket = self._buckets.get(operator)
@@ -104,7 +108,7 @@ class RuleIndex:
             rule = self.rules[priority]
             for role, root in enumerate(rule.roots):
                 if root.operator == operator:
-                    bucket.add(Entry(priority, role, rule), root)
+                    bucket.add(IndexedRule(priority, role, rule), root)
         self.depth = max(self.depth, bucket.depth)
         # Only now: other threads look at the same index.
         self._buckets[operator] = bucket

@@ -30,7 +30,7 @@ _GIVEN = ("op", "match")
 _NODES = (ir.Node, "ir.Node")
 
 
-class Terms:
+class MatchExpressions:
     """Compiles expressions over a match: conditions, which get ``match``, or replacements, which get ``op``."""
 
     def __init__(

@@ -37,7 +37,7 @@ from onnx_passes.graph.shapes import (
 )
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.law_left import attributes_of, names_of, pattern_of
-from onnx_passes.rewrite.law_right import Term, Terms
+from onnx_passes.rewrite.law_right import MatchExpressions, Term
 from onnx_passes.rewrite.law_text import (
     GIVEN,
     Bindings,
@@ -181,9 +181,9 @@ class Law:
             before, after = self._sides()
             attributes = tuple(attributes_of(before))
             names = names_of(before)
-            terms = Terms(names, self.functions, "match")
+            terms = MatchExpressions(names, self.functions, "match")
             conditions = tuple(_Condition.of(condition, terms) for condition in self.when)
-            build = Terms(names, self.functions, "op").of(after)
+            build = MatchExpressions(names, self.functions, "op").of(after)
         parts = (*attributes, *conditions)
 
         def check(match: Match, **bound: Any) -> Any:
@@ -312,7 +312,7 @@ class _Condition:
     names: tuple[str, ...]
 
     @staticmethod
-    def of(condition: When, terms: Terms) -> _Condition:
+    def of(condition: When, terms: MatchExpressions) -> _Condition:
         expression = read(condition.text)
         names = tuple(part.name for part in walk(expression) if isinstance(part, Variable))
         return _Condition(terms.of(expression), condition.reason or f"not {condition.text}", names)

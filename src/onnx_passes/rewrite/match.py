@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class State:
+class Bindings:
     """The bindings so far; a matcher that backtracks removes its bindings."""
 
     __slots__ = ("bindings", "graph", "nodes", "nodes_by_operator", "partial", "taken", "thorough", "values")
@@ -61,7 +61,7 @@ class Partial:
     failures: list[tuple[str, ir.Value | ir.Node | None]] = field(
         default_factory=list[tuple[str, ir.Value | ir.Node | None]]
     )
-    state: State | None = field(default=None, repr=False, compare=False)
+    state: Bindings | None = field(default=None, repr=False, compare=False)
 
     def add(self, reason: str, at: ir.Value | ir.Node | None) -> None:
         """Add a failure, unless another one matched further."""

@@ -16,7 +16,7 @@ from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import OnnxPassesError, RegistrationError, RewriteError
 from onnx_passes.rewrite.compile import Compiler, Continue, MatchNode
 from onnx_passes.rewrite.forks import Forks, refuse_fork
-from onnx_passes.rewrite.match import Match, NodesByOperator, Partial, State, describe_node
+from onnx_passes.rewrite.match import Bindings, Match, NodesByOperator, Partial, describe_node
 from onnx_passes.rewrite.patterns import (
     AnyValue,
     ConstantPattern,
@@ -43,7 +43,7 @@ class Link:
     start: Var | None = None
     way: tuple[NodePattern, ...] = ()
 
-    def candidates(self, state: State) -> Iterable[ir.Node]:
+    def candidates(self, state: Bindings) -> Iterable[ir.Node]:
         """List the nodes that may be this root: reached from the shared value, or else all of its operator."""
         value = None if self.start is None else bound_value(self.start, state)
         if value is None:
@@ -59,7 +59,7 @@ class Link:
             }
         return [node for node in found if node.graph is state.graph]
 
-    def _all(self, state: State) -> Iterable[ir.Node]:
+    def _all(self, state: Bindings) -> Iterable[ir.Node]:
         operator = self.root.operator
         if operator is None or state.nodes_by_operator is None:
             return tuple(state.graph)
@@ -86,7 +86,7 @@ def order_roots(roots: Sequence[NodePattern], first: int) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def bound_value(pattern: Var, state: State) -> ir.Value | None:
+def bound_value(pattern: Var, state: Bindings) -> ir.Value | None:
     """Return what a value pattern is bound to, if it is bound to a value."""
     if isinstance(pattern, ResultPattern):
         node = state.nodes.get(pattern.node)
@@ -210,7 +210,7 @@ class Rule:
         Unless ``thorough``, matches that are certain to be refused are skipped, which is faster.
         """
         assert node.graph is not None
-        state = State(node.graph, others, partial, thorough=thorough)
+        state = Bindings(node.graph, others, partial, thorough=thorough)
         found: list[Match] = []
 
         def accept() -> bool:
@@ -227,7 +227,7 @@ class Rule:
         plan.match_root(node, state, (lambda: _match_links(plan.links, 0, state, accept)) if plan.links else accept)
         return found[0] if found else None
 
-    def _judge(self, state: State, model: ir.Model, container: ir.Graph | ir.Function) -> Match | Refusal:
+    def _judge(self, state: Bindings, model: ir.Model, container: ir.Graph | ir.Function) -> Match | Refusal:
         """Turn a structural match into a match, unless a fork or a check speaks against it."""
         outputs: list[ir.Value] = []
         for value in self.pattern.outputs:
@@ -236,7 +236,7 @@ class Rule:
                 return no("an output of the pattern is not computed by the match", at=bound)
             outputs.append(bound)
         nodes = tuple(state.nodes.values())
-        refusal = refuse_fork(self.forks, nodes, outputs)
+        refusal = refuse_fork(self.forks, nodes, outputs, model.functions)
         if refusal is not None:
             return refusal
         root = state.nodes[self.roots[0]]
@@ -252,7 +252,7 @@ class Rule:
             return no(refusal.reason or "check said no", refusal.at)
         return match if refusal is None else refusal
 
-    def _refuse(self, match: Match, state: State) -> Refusal | None:
+    def _refuse(self, match: Match, state: Bindings) -> Refusal | None:
         """Call the checks inside the pattern, then that of the rule."""
         inner = (*state.nodes.items(), *state.values.items()) if self._has_inner_checks else ()
         for pattern, item in inner:
@@ -304,7 +304,7 @@ class _Call:
         return self.function(first, **{name: bindings[name] for name in self.names})
 
 
-def _match_links(links: Sequence[tuple[Link, MatchNode]], i: int, state: State, accept: Continue) -> bool:
+def _match_links(links: Sequence[tuple[Link, MatchNode]], i: int, state: Bindings, accept: Continue) -> bool:
     if i == len(links):
         return accept()
     link, match_root = links[i]

@@ -37,8 +37,8 @@ from onnx_passes.rewrite.rule import Rule
 from onnx_passes.session.data import Data, plan_of
 from onnx_passes.session.failed import FailedStep
 from onnx_passes.session.finding import Matches, Miss, containers, find
-from onnx_passes.session.states import SessionState, Steps
-from onnx_passes.session.writing import Passes, Pipeline, pipeline_of, with_options
+from onnx_passes.session.states import SessionState, StateHistory
+from onnx_passes.session.writing import Passes, PipelineText, pipeline_of, with_options
 from onnx_passes.verify.comparison.evidence import level_of_run
 from onnx_passes.verify.run.execute import ExecutionError
 from onnx_passes.verify.run.loadable import as_writable
@@ -104,9 +104,9 @@ class Session(Displayed):
         return self._state.path()[0].model
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> StateHistory:
         """Return the states from the original to the current one, and the undone ones."""
-        return Steps((*self._state.path(), *reversed(self._undone)), self._state.number)
+        return StateHistory((*self._state.path(), *reversed(self._undone)), self._state.number)
 
     @property
     def branches(self) -> dict[str, Session]:
@@ -114,7 +114,7 @@ class Session(Displayed):
         return dict(self._branches)
 
     @property
-    def pipeline(self) -> Pipeline:
+    def pipeline(self) -> PipelineText:
         """Return the pipeline text of the session: the command line reproduces its model from the original."""
         return pipeline_of(self._state.path())
 

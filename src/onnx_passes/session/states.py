@@ -68,7 +68,7 @@ class SessionState(Displayed):
 
 
 @dataclass(frozen=True, repr=False)
-class Steps(Sequence[SessionState], Displayed):
+class StateHistory(Sequence[SessionState], Displayed):
     """The states from the original, which is number 0, to ``current``; then the undone ones."""
 
     states: tuple[SessionState, ...]

@@ -12,7 +12,7 @@ from onnx_passes.core.display import Displayed
 from onnx_passes.core.errors import OptionError, UsageError, did_you_mean
 from onnx_passes.core.naming import kebab
 from onnx_passes.core.options import fields_of
-from onnx_passes.core.pipeline import Item, parse_pipeline
+from onnx_passes.core.pipeline import PipelineItem, parse_pipeline
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.session.states import SessionState
@@ -21,7 +21,7 @@ Passes: TypeAlias = "PassLike | Rule | Iterable[PassLike | Rule]"
 """Pipeline text, a pass (name, class or object), a rule, or several of them."""
 
 
-class Pipeline(str, Displayed):
+class PipelineText(str, Displayed):
     """Pipeline text; passes that the command line does not know by themselves are marked in comments."""
 
     __slots__ = ()
@@ -31,15 +31,15 @@ class Pipeline(str, Displayed):
         printer.text(str(self))
 
 
-def pipeline_of(states: Iterable[SessionState]) -> Pipeline:
+def pipeline_of(states: Iterable[SessionState]) -> PipelineText:
     """Return the text of the steps to a state; each pass is on a separate line if one needs a comment."""
     passes = [pass_ for state in states for pass_ in state.passes]
     marks = [_mark(pass_) for pass_ in passes]
     if not any(marks):
-        return Pipeline(", ".join(map(str, passes)))
+        return PipelineText(", ".join(map(str, passes)))
     commas = [","] * (len(passes) - 1) + [""]
     rows = zip(passes, commas, marks, strict=True)
-    return Pipeline("\n".join(f"{pass_}{comma}{f'  # {mark}' if mark else ''}" for pass_, comma, mark in rows))
+    return PipelineText("\n".join(f"{pass_}{comma}{f'  # {mark}' if mark else ''}" for pass_, comma, mark in rows))
 
 
 def with_options(what: Passes, options: Mapping[str, object]) -> Any:
@@ -54,7 +54,7 @@ def with_options(what: Passes, options: Mapping[str, object]) -> Any:
     if isinstance(what, type):
         found = REGISTRY.found_of(what)
         if found is not None:
-            return str(Item(found.name, tuple(options.items())))
+            return str(PipelineItem(found.name, tuple(options.items())))
         known: Iterable[str] = fields_of(what) if issubclass(what, Pass) else ()
         for name in options:
             if kebab(name) not in map(kebab, known):
@@ -64,7 +64,7 @@ def with_options(what: Passes, options: Mapping[str, object]) -> Any:
 
 
 def _example(options: Mapping[str, object]) -> str:
-    return str(Item("name", tuple(options.items())))
+    return str(PipelineItem("name", tuple(options.items())))
 
 
 def _mark(pass_: Pass) -> str:

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from onnx_passes.testing.fuzz.targets import Target
+    from onnx_passes.testing.fuzz.targets import FuzzTarget
     from onnx_passes.testing.fuzz.worker import Worker
 
 _FIXTURE = "fuzzed_rule"
-_SHARED: pytest.StashKey[tuple[Worker, Sequence[Target]]] = pytest.StashKey()
+_SHARED: pytest.StashKey[tuple[Worker, Sequence[FuzzTarget]]] = pytest.StashKey()
 
 
 @dataclass(frozen=True)
 class FuzzedRule:
     """Rule of the fixture, with the options of the fuzzer."""
 
-    target: Target
+    target: FuzzTarget
     worker: Worker
     cases: int
     seed: int
@@ -66,7 +66,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(_FIXTURE, rules, ids=[rule.target.name for rule in rules])
 
 
-def _shared(config: pytest.Config) -> tuple[Worker, Sequence[Target]]:
+def _shared(config: pytest.Config) -> tuple[Worker, Sequence[FuzzTarget]]:
     """Return the rules to test, and the process that judges them in all tests."""
     from onnx_passes.testing.fuzz.worker import Worker
 
@@ -79,19 +79,19 @@ def _shared(config: pytest.Config) -> tuple[Worker, Sequence[Target]]:
     return config.stash[_SHARED]
 
 
-def _drawn(targets: Sequence[Target], each: int, seed: int) -> Sequence[Target]:
+def _drawn(targets: Sequence[FuzzTarget], each: int, seed: int) -> Sequence[FuzzTarget]:
     """Draw some of the rules of every pass, since rules of one pass are similar."""
-    families: dict[str, list[Target]] = {}
+    families: dict[str, list[FuzzTarget]] = {}
     for target in targets:
         families.setdefault(target.name.split("/")[0], []).append(target)
-    drawn: list[Target] = []
+    drawn: list[FuzzTarget] = []
     for name, family in families.items():
         chance = random.Random(f"{seed}/{name}")  # noqa: S311
         drawn.extend(chance.sample(family, each) if 0 < each < len(family) else family)
     return drawn
 
 
-def _targets(names: str) -> Sequence[Target]:
+def _targets(names: str) -> Sequence[FuzzTarget]:
     from onnx_passes.testing.fuzz.targets import registered, targets_of
 
     return [target for name in names.replace(",", " ").split() for target in targets_of(name)] or registered()

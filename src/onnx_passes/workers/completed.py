@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.workers.origin import Origin, Versions, own_origin
+from onnx_passes.workers.origin import Machine, Versions, own_origin
 from onnx_passes.workers.protocol import Promised, Workers
 
 I = TypeVar("I")  # noqa: E741 - an item
@@ -42,7 +42,7 @@ class Lost:
 class Answer(Generic[R]):
     """The result of a worker, and its origin; a worker of other versions computes nothing."""
 
-    origin: Origin
+    origin: Machine
     result: tuple[R, ...] = ()
 
 

@@ -16,7 +16,7 @@ Versions = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Origin:
+class Machine:
     """A machine, and the versions of packages in its process."""
 
     host: str
@@ -33,9 +33,9 @@ class Origin:
 
 
 @cache
-def own_origin() -> Origin:
+def own_origin() -> Machine:
     """Return the origin of the results of this process, as of the first call."""
-    return Origin(socket.gethostname(), (*versions(), ("sources", _sources())))
+    return Machine(socket.gethostname(), (*versions(), ("sources", _sources())))
 
 
 @cache

@@ -16,7 +16,7 @@ Rows = Mapping[str, ModelRow]
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class DifferenceThresholds:
     """Thresholds of a difference: times are noisy, and sizes depend on names.
 
     A model is slower if it takes ``time`` times as long and at least ``seconds`` longer; it is larger by the factor
@@ -34,7 +34,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ModelDifference:
     """Change of one model: status, evidence, nodes, time or size."""
 
     model: str
@@ -49,12 +49,12 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ZooComparison:
     """Regressions and improvements from one run to another, and models that are new, missing or changed."""
 
     old: Path
     new: Path
-    differences: tuple[Difference, ...]
+    differences: tuple[ModelDifference, ...]
     both: int
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
@@ -62,12 +62,12 @@ class Comparison:
     totals: Mapping[str, tuple[float, float]]
 
     @property
-    def worse(self) -> list[Difference]:
+    def worse(self) -> list[ModelDifference]:
         """Return the regressions."""
         return [one for one in self.differences if one.is_worse]
 
     @property
-    def better(self) -> list[Difference]:
+    def better(self) -> list[ModelDifference]:
         """Return the improvements."""
         return [one for one in self.differences if not one.is_worse]
 
@@ -86,7 +86,7 @@ class Comparison:
         }
 
 
-def compare_folders(old: Path, new: Path, thresholds: Thresholds) -> Comparison:
+def compare_folders(old: Path, new: Path, thresholds: DifferenceThresholds) -> ZooComparison:
     """Compare the manifests of two folders of results."""
     if old.resolve() == new.resolve():
         raise UsageError(
@@ -101,8 +101,8 @@ def compare_folders(old: Path, new: Path, thresholds: Thresholds) -> Comparison:
     found = [one for name in both for one in _differences(before[name], after[name], thresholds)]
     # A new model that fails must be reported now: in later comparisons it is no change.
     bad = [after[name] for name in only_new if after[name].status != "ok"]
-    found += [Difference(row.model, "status", "", _status(row), True) for row in bad]
-    return Comparison(
+    found += [ModelDifference(row.model, "status", "", _status(row), True) for row in bad]
+    return ZooComparison(
         old,
         new,
         tuple(found),
@@ -114,16 +114,16 @@ def compare_folders(old: Path, new: Path, thresholds: Thresholds) -> Comparison:
     )
 
 
-def _differences(old: ModelRow, new: ModelRow, thresholds: Thresholds) -> Iterator[Difference]:
+def _differences(old: ModelRow, new: ModelRow, thresholds: DifferenceThresholds) -> Iterator[ModelDifference]:
     """Compare the results of one model; nodes, evidence, size and time only if the model is unchanged."""
     if old.is_written != new.is_written:
-        yield Difference(new.model, "status", _status(old), _status(new), old.is_written)
+        yield ModelDifference(new.model, "status", _status(old), _status(new), old.is_written)
     if not (old.is_written and new.is_written) or old.source_digest != new.source_digest:
         return
 
-    def difference(what: str, texts: list[str], is_worse: bool) -> Difference:
+    def difference(what: str, texts: list[str], is_worse: bool) -> ModelDifference:
         before, after = texts
-        return Difference(new.model, what, before, after, is_worse)
+        return ModelDifference(new.model, what, before, after, is_worse)
 
     levels = [level or UNVERIFIED for level in (old.evidence, new.evidence)]
     if levels[0] != levels[1]:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from onnx_passes.core.text import size_text
 from onnx_passes.graph.atomic import replacing
 from onnx_passes.report.tables import signed
-from onnx_passes.zoo.comparison import Comparison, Difference
+from onnx_passes.zoo.comparison import ModelDifference, ZooComparison
 from onnx_passes.zoo.manifest import ModelRow, Run
 
 NAME = "index.html"
@@ -34,7 +34,7 @@ class _Cell:
 
 
 def write_page(
-    folder: Path, rows: Mapping[str, ModelRow], runs: Mapping[int, Run], comparison: Comparison | None
+    folder: Path, rows: Mapping[str, ModelRow], runs: Mapping[int, Run], comparison: ZooComparison | None
 ) -> Path:
     """Write the page of a folder of results atomically."""
     template = resources.files("onnx_passes.zoo").joinpath("page.html").read_text(encoding="utf-8")
@@ -105,7 +105,7 @@ def _row(row: ModelRow, folder: Path) -> list[_Cell]:
     ]
 
 
-def _compared(found: Comparison, folder: Path) -> str:
+def _compared(found: ZooComparison, folder: Path) -> str:
     old = escape(os.path.relpath(found.old, folder))
     parts = [f"<h2>Against {old}</h2>"]
     for title, differences in (("worse", found.worse), ("better", found.better)):
@@ -125,7 +125,7 @@ def _compared(found: Comparison, folder: Path) -> str:
     return "\n".join(parts)
 
 
-def _difference(one: Difference, kind: str) -> list[_Cell]:
+def _difference(one: ModelDifference, kind: str) -> list[_Cell]:
     return [
         _Cell(escape(one.model)),
         _Cell(escape(one.what)),

@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 from onnx_shape_inference import OpShapeInferenceRegistry, ShapeInferenceContext
 
-from onnx_passes.analysis.shapes.symbolic_engine import add_custom_operators, by_definition
+from onnx_passes.analysis.shapes.onnxruntime_shapes import add_custom_operators, by_definition
 from onnx_passes.ops.definition import definitions
 
 

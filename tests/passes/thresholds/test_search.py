@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_passes.passes.thresholds.search import Floats, Integers, bisect, enumerate_steps
+from onnx_passes.passes.thresholds.search import FloatPoints, Integers, bisect, enumerate_steps
 
 
 def counted(x: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
@@ -47,7 +47,7 @@ def test_agrees_with_the_function_on_floats_next_to_each_threshold(scale: float,
         with np.errstate(over="ignore"):
             return np.clip(np.rint((x + np.float32(bias)) / np.float32(scale)), -4, 3).astype(np.int64)
 
-    domain = Floats.all(1)
+    domain = FloatPoints.all(1)
     thresholds = domain.points(bisect(function, domain, np.arange(-3, 4)))
     around = [thresholds, np.nextafter(thresholds, -np.inf), np.nextafter(thresholds, np.inf), [more]]
     x = np.concatenate([np.asarray(a, np.float32).reshape(1, -1) for a in around], axis=1)

@@ -19,14 +19,14 @@ from onnx_passes.core.errors import UsageError
 from onnx_passes.core.imports import import_user_modules
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.testing.fuzz import Effort, Finding, FuzzReport, Kind
-from onnx_passes.testing.fuzz.campaign import Campaign, Entry, Noted
+from onnx_passes.testing.fuzz.campaign import Campaign, JournalEntry, Noted
 from onnx_passes.testing.fuzz.structure import structure_of
 from onnx_passes.testing.fuzz.targets import targets_of
-from onnx_passes.testing.fuzz.tasks import Found, Plan, Task, Tried, Workshop
+from onnx_passes.testing.fuzz.tasks import CampaignPlan, Found, Task, Tried, Workshop
 from onnx_passes.workers.cluster import local_cluster
 
 PLANTED = str(Path(__file__).with_name("planted_rules.py"))
-PLAN = Plan(("planted",), (PLANTED,), 8, Effort(first_scouts=3, matches=3, most_scouts=6, shrink_cases=8))
+PLAN = CampaignPlan(("planted",), (PLANTED,), 8, Effort(first_scouts=3, matches=3, most_scouts=6, shrink_cases=8))
 ROOT = Path(__file__).parents[3]
 
 
@@ -96,7 +96,7 @@ def test_rules_are_tried_in_turn(faked: list[tuple[str, int]]) -> None:
 
 
 def test_every_pass_has_its_turn_before_one_has_its_second() -> None:
-    rules = Campaign(Plan(("eliminate-slice", "eliminate-concat"))).rules
+    rules = Campaign(CampaignPlan(("eliminate-slice", "eliminate-concat"))).rules
     families = [rule.partition("/")[0] for rule in rules]
     assert families == ["eliminate-slice", "eliminate-concat", "eliminate-slice"]
 
@@ -122,7 +122,7 @@ def test_campaign_goes_on_where_it_ended(faked: list[tuple[str, int]], tmp_path:
 
 def test_other_versions_begin_anew(faked: list[tuple[str, int]], tmp_path: Path) -> None:
     list(Campaign(PLAN, tmp_path).run(range(1)))
-    other = Campaign(Plan(PLAN.rules, PLAN.imports, 9, PLAN.effort), tmp_path)
+    other = Campaign(CampaignPlan(PLAN.rules, PLAN.imports, 9, PLAN.effort), tmp_path)
     assert (other.resumed, other.findings()) == (0, [])
 
 
@@ -152,8 +152,8 @@ def test_merging_does_not_depend_on_the_order() -> None:
 
 
 def test_entry_is_what_the_report_says() -> None:
-    entry = Entry.of(Tried(FuzzReport("r", 5, 4, 3, seconds=1.23456)), 7)
-    assert entry == Entry("r", 7, 5, 4, 3, 1.235)
+    entry = JournalEntry.of(Tried(FuzzReport("r", 5, 4, 3, seconds=1.23456)), 7)
+    assert entry == JournalEntry("r", 7, 5, 4, 3, 1.235)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,9 @@ def test_one_rule_by_its_name() -> None:
 
 def test_rules_that_share_a_name_are_all_tried() -> None:
     [found] = [
-        name for name in Campaign(Plan(("inline-thresholds",))).rules if name.endswith("/InlineMultiThreshold#2")
+        name
+        for name in Campaign(CampaignPlan(("inline-thresholds",))).rules
+        if name.endswith("/InlineMultiThreshold#2")
     ]
     assert targets_of(found)[0].rule is not targets_of("inline-thresholds/InlineMultiThreshold")[0].rule
 

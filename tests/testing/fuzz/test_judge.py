@@ -12,23 +12,23 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.testing.fuzz.generate import case_of_model
-from onnx_passes.testing.fuzz.judge import Judge, Verdict
-from onnx_passes.testing.fuzz.report import Kind
-from onnx_passes.testing.fuzz.targets import Target, targets_of
+from onnx_passes.testing.fuzz.judge import CaseJudge, CaseVerdict
+from onnx_passes.testing.fuzz.report import FailureKind
+from onnx_passes.testing.fuzz.targets import FuzzTarget, targets_of
 from onnx_passes.verify.run.execute import Executor
 from tests.testing.fuzz.sound_rules import exact
 
 _HEADER = '<ir_version: 9, opset_import: ["": 20]>'
 
 
-def target(pattern: Any, rewrite: Any) -> Target:
+def target(pattern: Any, rewrite: Any) -> FuzzTarget:
     [found] = targets_of(exact(pattern, rewrite))
     return found
 
 
-def judged(of: Target, graph: str) -> Verdict:
+def judged(of: FuzzTarget, graph: str) -> CaseVerdict:
     case = case_of_model(onnx.shape_inference.infer_shapes(onnx.parser.parse_model(f"{_HEADER} {graph}")), seed=0)
-    return Judge(of, Executor(), lambda: None)(case)
+    return CaseJudge(of, Executor(), lambda: None)(case)
 
 
 WRONG_VALUE = target(lambda op, x, y: op.Neg(op.MatMul(x, y)), lambda op, x, y: op.Exp(op.MatMul(x, y)))
@@ -51,13 +51,13 @@ def test_product_that_sums_nothing_says_nothing_of_values(graph: str) -> None:
 
 
 def test_product_that_sums_nothing_has_a_shape() -> None:
-    assert judged(WRONG_SHAPE, EMPTY).kind == Kind.SHAPE
+    assert judged(WRONG_SHAPE, EMPTY).kind == FailureKind.SHAPE
 
 
 @pytest.mark.parametrize("graph", [EMPTY.replace("0", "1"), EMPTY.replace("float", "int32")], ids=["sum", "integers"])
 def test_products_that_are_defined_are_compared(graph: str) -> None:
     rule = target(lambda op, x, y: op.Neg(op.MatMul(x, y)), lambda op, x, y: op.Sub(op.MatMul(x, y), -1))
-    assert judged(rule, graph).kind == Kind.WRONG
+    assert judged(rule, graph).kind == FailureKind.WRONG
 
 
 CHAIN = "g (float[2] x) => (float[2] z) { p = Identity (x) q = Identity (p) r = Relu (q) z = Abs (r) }"
@@ -80,7 +80,7 @@ def bypassing(at_most: int) -> Callable[[ir.Model], int]:
 def test_what_a_second_run_still_finds_is_held_against_a_rule() -> None:
     assert judged(replace(RELU, apply=bypassing(2)), CHAIN).outcome == "fine"
     verdict = judged(replace(RELU, apply=bypassing(1)), CHAIN)
-    assert (verdict.outcome, verdict.kind) == ("finding", Kind.HANG)
+    assert (verdict.outcome, verdict.kind) == ("finding", FailureKind.HANG)
     assert "a second run rewrites nodes that the first one left" in verdict.message
 
 
@@ -99,7 +99,7 @@ def declaring(name: str, shape: list[int | str]) -> Callable[[ir.Model], int]:
 @pytest.mark.parametrize("shape", [[3], [2, 1], []], ids=str)
 def test_a_shape_that_does_not_occur_is_held_against_a_rule(shape: list[int | str]) -> None:
     verdict = judged(replace(RELU, apply=declaring("r", shape)), CHAIN)
-    assert (verdict.outcome, verdict.kind) == ("finding", Kind.SHAPE)
+    assert (verdict.outcome, verdict.kind) == ("finding", FailureKind.SHAPE)
     assert "'r' is declared with shape" in verdict.message
     assert verdict.message.endswith("and has [2]")
 
@@ -115,7 +115,7 @@ def test_a_model_that_declares_what_is_not_so_says_nothing_of_a_rule() -> None:
     case = case_of_model(model, seed=0)
     info.type.tensor_type.shape.dim[0].dim_value = 3
     lying = replace(case, model=model.SerializeToString())
-    judge = Judge(replace(RELU, apply=bypassing(2)), Executor(), lambda: None)
+    judge = CaseJudge(replace(RELU, apply=bypassing(2)), Executor(), lambda: None)
     assert judge(case).outcome == "fine"
     assert judge(lying).outcome == "skipped"
 
@@ -143,4 +143,4 @@ def test_product_that_overflows_before_the_sum_is_not_promised(rule: str, graph:
     x = np.ones(case.inputs[0].shape, np.float16)
     w = np.array([[1, -65504], [1, -65504], [1, 0]], np.float16)
     c = np.array([[0, np.inf]], np.float16)
-    assert Judge(of, Executor(), lambda: None)(replace(case, given={"x": x, "w": w, "c": c})).outcome == "fine"
+    assert CaseJudge(of, Executor(), lambda: None)(replace(case, given={"x": x, "w": w, "c": c})).outcome == "fine"

@@ -6,11 +6,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.testing.prove.prover import Promise
+from onnx_passes.testing.prove.prover import RuleClaim
 from onnx_passes.verify.run.execute import Executor
 
 
-def labelled(before: ir.Model, after: ir.Model, promise: Promise) -> Proof | Unproved:
+def labelled(before: ir.Model, after: ir.Model, promise: RuleClaim) -> Proof | Unproved:
     """Run both models on labels in ONNX Runtime."""
     count = 0
     feed: dict[str, np.ndarray] = {}

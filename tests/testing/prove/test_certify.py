@@ -18,19 +18,19 @@ from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.proofs.rule_certificate import PassCertificates, current_certificates
 from onnx_passes.proofs.sources import modules_of, sources_of
 from onnx_passes.testing.prove import certify
-from onnx_passes.testing.prove.family import Effort
-from onnx_passes.testing.prove.prover import Promise
+from onnx_passes.testing.prove.family import FamilyEffort
+from onnx_passes.testing.prove.prover import RuleClaim
 
 PASS = "eliminate-transpose"
 ROOT = Path(__file__).parents[3]
-EFFORT = Effort(models=60, most_models=60, most_instances=8)
+EFFORT = FamilyEffort(models=60, most_models=60, most_instances=8)
 
 
-def _proved(before: ir.Model, after: ir.Model, promise: Promise) -> Proof | Unproved:
+def _proved(before: ir.Model, after: ir.Model, promise: RuleClaim) -> Proof | Unproved:
     return Proof("proved-here", "congruence")
 
 
-def _refused(before: ir.Model, after: ir.Model, promise: Promise) -> Proof | Unproved:
+def _refused(before: ir.Model, after: ir.Model, promise: RuleClaim) -> Proof | Unproved:
     return Unproved("nobody knows")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from onnx_passes.proofs.rule_certificate import Domain
 from onnx_passes.testing.fuzz.targets import targets_of
-from onnx_passes.testing.prove.family import Effort, Instance, family_of
+from onnx_passes.testing.prove.family import FamilyEffort, Instance, family_of
 from onnx_passes.testing.prove.prover import domain_of, why_thin
 
 
@@ -45,7 +45,7 @@ def test_all_models_are_rewritten_and_static(transposes: list[Instance]) -> None
 
 def test_constants_of_a_tolerance_are_dyadic() -> None:
     [target] = targets_of("group-constants-fast/Add")
-    recipes = set(domain_of(list(family_of(target, Effort(models=200)))).constants)
+    recipes = set(domain_of(list(family_of(target, FamilyEffort(models=200)))).constants)
     assert recipes
     assert not recipes & {"third", "nan", "inf", "special", "huge"}
 

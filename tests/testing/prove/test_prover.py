@@ -7,12 +7,12 @@ import pytest
 
 from onnx_passes import Rule
 from onnx_passes.proofs.proof import Proof, Unproved
-from onnx_passes.testing.fuzz.targets import Target, targets_of
-from onnx_passes.testing.prove.family import Effort
-from onnx_passes.testing.prove.prover import Promise, prove
+from onnx_passes.testing.fuzz.targets import FuzzTarget, targets_of
+from onnx_passes.testing.prove.family import FamilyEffort
+from onnx_passes.testing.prove.prover import RuleClaim, prove
 from tests.testing.prove.labels import labelled
 
-FEW = Effort(models=60, most_models=200, most_instances=20)
+FEW = FamilyEffort(models=60, most_models=200, most_instances=20)
 
 
 def test_movement_is_proved_by_labels() -> None:
@@ -30,18 +30,18 @@ def test_wrong_rule_is_refuted() -> None:
     assert verdict.failures
 
 
-def target(pattern: object) -> Target:
+def target(pattern: object) -> FuzzTarget:
     rule = Rule(pattern, lambda op, x: op.Neg(op.Neg(x)), name="rule")  # pyright: ignore[reportArgumentType]
     return targets_of(rule)[0]
 
 
 @pytest.mark.parametrize(("refused", "is_proved"), [("INT8", True), ("FLOAT", False)])
 def test_types_without_proof_are_left_out_unless_they_are_essential(refused: str, is_proved: bool) -> None:
-    def engine(before: ir.Model, after: ir.Model, promise: Promise) -> Proof | Unproved:
+    def engine(before: ir.Model, after: ir.Model, promise: RuleClaim) -> Proof | Unproved:
         [x] = before.graph.inputs
         return Unproved("too hard") if x.dtype is ir.DataType[refused] else Proof("proved", "by hand")
 
-    verdict = prove(target(lambda op, x: op.Abs(x)), engine, effort=Effort(models=100))
+    verdict = prove(target(lambda op, x: op.Abs(x)), engine, effort=FamilyEffort(models=100))
     assert verdict.is_proved is is_proved
     if is_proved:
         assert "int8" not in verdict.domain.types
@@ -51,7 +51,7 @@ def test_types_without_proof_are_left_out_unless_they_are_essential(refused: str
 
 
 def test_flags_must_be_declared() -> None:
-    def engine(before: ir.Model, after: ir.Model, promise: Promise) -> Proof | Unproved:
+    def engine(before: ir.Model, after: ir.Model, promise: RuleClaim) -> Proof | Unproved:
         return Proof("proved", "by hand", flags=("nnan",))
 
     verdict = prove(target(lambda op, x: op.Abs(x)), engine, effort=FEW)

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import onnx_ir as ir
 import pytest
 
 from onnx_passes.api import apply
 from onnx_passes.core.records import Application, NodeUpdate, StepRecord
-from onnx_passes.proofs.proof import Unproved
+from onnx_passes.fragment.fragment import Fragment
+from onnx_passes.proofs.proof import Proof, Unproved
 from onnx_passes.verify.proving.constants import METHOD as CONSTANT
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.here import prove_here
+from onnx_passes.verify.proving.shapes import prove_shapes
+from tests.verify.proving.near_misses import scaled
 from tests.verify.proving.windows import HEAD, _application, is_exact, prove
 
 
@@ -121,3 +125,31 @@ def test_functions_that_draw_random_numbers_are_not_proved(function: str):
     )
     found = prove_here(_application(old, new, 0), Facts(old))
     assert "something else each time" in found.reason
+
+
+def test_a_proof_in_other_semantics_does_not_end_the_search(monkeypatch: pytest.MonkeyPatch):
+    """The same coefficients in real numbers come before the same levels, which are wanted here."""
+    found = {}
+    for wanted in ("reals", "levels"):
+        search = partial(prove_here, wanted=(wanted,))
+        monkeypatch.setattr("tests.verify.proving.windows.prove_here", search)
+        found[wanted] = scaled.pair(
+            "a = MatMul(q, v) b = Mul(a, s) y = Mul(b, t)",
+            "a = MatMul(q, v) y = Mul(a, eighth)",
+            held={"v": scaled.MATRIX},
+        ).proof()
+    assert all(isinstance(proof, Proof) and wanted in proof.preserves for wanted, proof in found.items())
+
+
+def test_what_was_computed_of_shapes_is_told_apart_by_which_it_was_of():
+    text = """<ir_version: 10, opset_import: ["": 20]> g (float[2,3] x, float[4,5] z)
+        => (int64[2] d, int64[2] right, int64[2] wrong) {
+        a = Shape(x) b = Shape(z) d = Sub(a, b)
+        c = Shape(x) e = Shape(z) n = Neg(e) right = Add(c, n)
+        f = Shape(x) h = Shape(z) k = Neg(f) wrong = Add(h, k)
+    }"""
+    model = apply(ir.from_onnx_text(text), "shape-inference", verify=False).model
+    facts = Facts(model)
+    difference, right, wrong = (Fragment.between(list(model.graph.inputs), [output]) for output in model.graph.outputs)
+    assert isinstance(prove_shapes(difference, right, facts), Proof)
+    assert not isinstance(prove_shapes(difference, wrong, facts), Proof)

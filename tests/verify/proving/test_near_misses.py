@@ -14,6 +14,7 @@ from onnx_passes.verify import proving
 from onnx_passes.verify.proving import here
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.here import prove_here
+from onnx_passes.verify.proving.same_definition import prove_same_definition
 from tests.verify.proving.near_misses import finite, labelled, same_definition, scaled, shapes, steps
 from tests.verify.proving.near_misses.pairs import Pair, differs
 
@@ -108,7 +109,9 @@ def test_what_looks_like_a_pair_is_refused(pair: Pair, least: float):
     _require_different(pair, least)
 
 
-@pytest.mark.parametrize("pair", [finite.SIGNED, labelled.FILLED, *scaled.INEXACT, *steps.DIPS, steps.STACKED])
+@pytest.mark.parametrize(
+    "pair", [finite.SIGNED, finite.PLACED, labelled.FILLED, *scaled.INEXACT, *steps.DIPS, steps.STACKED]
+)
 def test_what_only_looks_like_a_pair_is_refused(pair: Pair):
     _require_refused(pair)
 
@@ -136,6 +139,19 @@ def test_a_renaming_keeps_the_definition_or_is_refused(
     application.update = NodeUpdate(update.fields, update.attributes)
     found = prove_here(application, Facts(model))
     assert isinstance(found, Proof) == right, found
+
+
+@pytest.mark.parametrize(
+    ("node", "op_type", "domain"),
+    [
+        ("some.where.Foo(x)", "Bar", "some.where"),
+        (f"{same_definition.QONNX}.BipolarQuant(x, m)", "XnorPopcountMatMul", same_definition.QONNX),
+    ],
+)
+def test_operators_that_look_alike_are_not_renamed(node: str, op_type: str, domain: str):
+    model = same_definition.Renaming(node, same_definition.Update(), ()).model()
+    found = prove_same_definition(model.graph[0], NodeUpdate({"op_type": op_type, "domain": domain}, {}))
+    assert not isinstance(found, Proof)
 
 
 def test_renamings_have_their_near_misses():

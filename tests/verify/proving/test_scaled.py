@@ -66,6 +66,18 @@ def test_scales_merged_in_floats_are_equal_in_real_numbers_with_a_bound():
     assert not isinstance(prove("float[2,3] x", before, after, f=wrong, **arguments), Proof)
 
 
+def test_a_bound_holds_for_constants_that_were_merged_less_well():
+    s, t = np.float32(0.7), np.float32(0.3)
+    merged = np.float32(float(s) * float(t) * (1 + 12 * 2.0**-24))
+    constants = CONSTANTS.format(bits=20, s=0.5)
+    held = {"v": np.array(s), "w": np.array(t), "f": np.array(merged)}
+    before, after = "a = Mul(q, v) y = Mul(a, w)", "y = Mul(q, f)"
+    found = prove("float[2,3] x", before, after, constants=constants, inside=QUANT, ignores=("nsz", "reassoc"), **held)
+    assert isinstance(found, Proof)
+    q = np.arange(-(2**19), 2**19, dtype=np.float32)
+    assert 0 < np.abs((q * s * t).astype(np.float64) - q * merged).max() <= found.bound
+
+
 def test_a_sum_of_multiples_is_one_of_integers():
     constants = (
         "float one = {1}, float zero = {0}, float bits = {4}, float s = {0.5}, float t = {0.25}, float two = {2}"

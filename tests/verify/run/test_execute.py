@@ -137,6 +137,14 @@ def test_reference_evaluator_helps_out_where_onnx_runtime_has_no_kernel():
     np.testing.assert_array_equal(ready.run({"x": np.array([-1, 4], np.int16)})["y"], [0, 4])
 
 
+@pytest.mark.parametrize("kind", ["float", "bfloat16"])
+def test_scalars_of_numpy_are_arrays_of_rank_0(kind):
+    ready = Executor().prepare(model(f"g ({kind} x) => ({kind} y) {{ y = Neg(x) }}"))
+    x = np.maximum(np.array(2, ir.DataType[kind.upper()].numpy()), 1).astype(ir.DataType[kind.upper()].numpy())
+    assert isinstance(x, np.generic)
+    assert ready.run({"x": x})["y"] == -2
+
+
 def test_failure_on_the_data_is_told():
     made = model("g (float[N] x, int64[1] s) => (float[M] y) { y = Reshape(x, s) }")
     ready = Executor().prepare(made)

@@ -17,7 +17,7 @@ from onnx_passes.core.base import PassResult
 from onnx_passes.verify.run import loadable
 from onnx_passes.verify.run.child import can_fork
 from onnx_passes.verify.run.execute import Executor
-from onnx_passes.verify.run.loadable import Findings, NotLoadableError, findings
+from onnx_passes.verify.run.loadable import LoadErrors, NotLoadableError, findings
 from onnx_passes.verify.run.resources import Resources
 
 HEAD = '<ir_version: 10, opset_import: ["": 20, "qonnx.custom_op.general": 1]>'
@@ -112,7 +112,7 @@ def test_a_model_with_big_weights_loads():
     weight = ir.Value(name="w", const_value=ir.tensor(np.ones((64, 64), np.float32), name="w"))
     large.graph.register_initializer(weight)
     node.replace_input_with(1, weight)
-    assert findings(large) == Findings()
+    assert findings(large) == LoadErrors()
 
 
 def test_weights_of_operators_that_are_written_as_functions_are_found():
@@ -149,4 +149,4 @@ def test_it_is_said_that_a_model_was_loaded_without_optimizations():
     given.graph.register_initializer(w)
     given.graph[0].replace_input_with(1, w)
     found = findings(given, Executor(resources=Resources(memory=3 * weight.nbytes)))
-    assert found == Findings(untried=loadable._NOT_OPTIMIZED)
+    assert found == LoadErrors(untried=loadable._NOT_OPTIMIZED)

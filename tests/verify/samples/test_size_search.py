@@ -13,6 +13,7 @@ from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor, TimeLimitError
 from onnx_passes.verify.samples.coverage import run_generated, run_samples
 from onnx_passes.verify.samples.generate import Sampler, Sampling, generate
+from onnx_passes.verify.samples.integers import decisive_values
 from onnx_passes.verify.samples.size_search import Misfit, Place, Relations, search_sizes
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
@@ -302,3 +303,24 @@ def test_samples_lie_on_both_sides_of_what_decides(operator: str, decisive: set[
     swapped = text.replace("(m, c)", "(c, m)")
     sides = {n < 7 for n in {int(sample["n"][0]) for sample in generate(ir.from_onnx_text(swapped), samples=8)}}
     assert sides == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("operator", "first", "second"),
+    [
+        ("Equal", [7], [7]),
+        ("Less", [7, 6], [7, 8]),
+        ("Greater", [7, 8], [7, 6]),
+        ("LessOrEqual", [7, 8], [7, 6]),
+        ("GreaterOrEqual", [7, 6], [7, 8]),
+    ],
+)
+def test_integers_beside_a_limit_come_out_otherwise(operator: str, first: list[int], second: list[int]) -> None:
+    """Seven and the neighbour for which the comparison, also the other way round, gives another result."""
+    for operands, expected in (("(n, c)", first), ("(c, n)", second)):
+        body = f"c = Constant <value = int32 {{7}}> () y = {operator} {operands}"
+        model = ir.from_onnx_text(f"{HEAD} g (int32[1] n) => (bool[1] y) {{ {body} }}")
+        assert decisive_values(model, model.graph.inputs[0]) == expected
+        ready = Executor().prepare(model)
+        results = {bool(ready.run({"n": np.array([number], np.int32)})["y"][0]) for number in expected}
+        assert len(results) == len(expected)

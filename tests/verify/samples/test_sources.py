@@ -11,7 +11,7 @@ import pytest
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.samples.dataset import Dataset
-from onnx_passes.verify.samples.numpy_files import LazyArray
+from onnx_passes.verify.samples.numpy_files import LazyArray, read_numpy, write_numpy
 from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.sources import expand_sources, open_rows
 
@@ -246,3 +246,19 @@ def test_what_is_too_large_is_named(tmp_path: Path):
         read_inputs(model(), [tmp_path / "rows.zarr"])
     with pytest.raises(UsageError, match=r"chunk\.zarr: a chunk of shape \[1000000000000, 2, 3\] takes"):
         next(iter(Dataset.read(model(), [tmp_path / "chunk.zarr"])))
+
+
+@pytest.mark.parametrize(("rows", "refused"), [(2**20, True), (2**8, False)])
+def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_refused(
+    rows: int, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onnx_passes.verify.samples.numpy_files._SUSPICIOUS_SIZE", 2**20)
+    path = tmp_path / "x.npz"
+    write_numpy(path, {"x": np.zeros((rows, 2), np.float32)}, packed=True)
+    if refused:
+        with pytest.raises(UsageError, match="look like an attack on the memory"):
+            read_numpy(path)
+    else:
+        assert read_numpy(path)["x"].shape == (rows, 2)
+    write_numpy(path, {"x": np.zeros((rows, 2), np.float32)})
+    assert read_numpy(path)["x"].shape == (rows, 2)

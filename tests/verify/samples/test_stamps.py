@@ -22,7 +22,7 @@ from onnx_passes.verify.samples.dataset import DatasetAt
 from onnx_passes.verify.samples.sources import open_rows
 from onnx_passes.verify.samples.tables import Stamp, stamp_of
 from onnx_passes.workers.cluster import cluster_of
-from onnx_passes.workers.origin import Origin
+from onnx_passes.workers.origin import Machine
 from onnx_passes.workers.store import Store
 from tests.verify.samples.web import Site, register_web, serving
 
@@ -80,7 +80,7 @@ def test_results_of_other_versions_and_other_sessions_are_not_taken_from_the_sto
 
     assert (kept(), kept()) == (4, 4)
     assert kept(Executor(Profile(session_options={"session.set_denormal_as_zero": "1"}))) == 8
-    later = Origin("here", (("onnxruntime", "99"),))
+    later = Machine("here", (("onnxruntime", "99"),))
     monkeypatch.setattr("onnx_passes.verify.metrics.shards.own_origin", lambda: later)
     assert (kept(), kept()) == (12, 12)
 
@@ -118,6 +118,17 @@ def test_a_tag_is_enough_and_else_the_content_is_read(site: Site, scheme: str) -
     assert stamp_of(url) != first
     site.files["/x.npy"] = npy(scores(0))
     assert stamp_of(url) == first
+
+
+def test_a_weak_tag_does_not_tell_contents_apart(site: Site, scheme: str) -> None:
+    site.is_weak = True
+    site.files["/x.npy"] = npy(scores(0))
+    url = f"{scheme}://{site.address}/x.npy"
+    first = stamp_of(url)
+    assert first.is_known
+    assert stamp_of(url) == first
+    site.files["/x.npy"] = npy(scores(1))
+    assert stamp_of(url) != first
 
 
 def test_what_is_not_there_has_a_stamp_of_its_own_each_time(site: Site, scheme: str) -> None:

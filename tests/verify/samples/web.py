@@ -25,6 +25,8 @@ class Site:
     address: str = ""
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     has_tags: bool = False
+    is_weak: bool = False
+    """Whether tags are of contents that mean the same, whatever their bytes."""
     has_ranges: bool = True
     asked: list[str] = field(default_factory=list[str])
 
@@ -56,7 +58,7 @@ def serving(*, has_tags: bool) -> Iterator[Site]:
             if part:
                 self.send_header("Content-Range", f"bytes {part[1]}-{int(part[1]) + len(sent) - 1}/{len(content)}")
             if site.has_tags:
-                self.send_header("ETag", f'"{hash(content)}"')
+                self.send_header("ETag", 'W/"any"' if site.is_weak else f'"{hash(content)}"')
             self.end_headers()
             if with_content:
                 self.wfile.write(sent)

@@ -104,7 +104,7 @@ def shapes_by_onnx(node: ir.Node, opsets: Mapping[str, int]) -> dict[ir.Value, i
     imports = [onnx.helper.make_opsetid(domain, number) for domain, number in opsets.items()]
     try:
         found = onnx.shape_inference.infer_node_outputs(schema, ir.to_proto(node), types, data, None, imports)
-    except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError):
         return {}
     shapes = {output: _shape(found.get(str(output.name))) for output in node.outputs}
     return {output: shape for output, shape in shapes.items() if shape is not None}

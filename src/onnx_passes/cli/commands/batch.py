@@ -23,7 +23,7 @@ from onnx_passes.cli.zoo import Zoo, run_zoo, show_comparison, show_zoo, warn_un
 from onnx_passes.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from onnx_passes.zoo.comparison import Comparison, Thresholds
+    from onnx_passes.zoo.comparison import DifferenceThresholds, ZooComparison
 
 
 @click.command("batch", short_help="Apply passes to a zoo of models, and compare runs.")
@@ -84,11 +84,11 @@ def command(
 
     'onnx-passes batch --compare old/ new/' compares two folders and runs nothing.
     """
-    from onnx_passes.zoo.comparison import Thresholds
+    from onnx_passes.zoo.comparison import DifferenceThresholds
     from onnx_passes.zoo.pending import Policy
 
     choices = Choices(**options)  # pyright: ignore[reportArgumentType]
-    thresholds = Thresholds(slower, slower_by, larger)
+    thresholds = DifferenceThresholds(slower, slower_by, larger)
     if compare is not None and choices.output is None:
         return _compare(words, Path(compare), thresholds, choices)
     if not words or choices.output is None:
@@ -112,7 +112,7 @@ def command(
     return _tell(zoo, None if compare is None else Path(compare), thresholds, choices)
 
 
-def _tell(zoo: Zoo, old: Path | None, thresholds: Thresholds, choices: Choices) -> int:
+def _tell(zoo: Zoo, old: Path | None, thresholds: DifferenceThresholds, choices: Choices) -> int:
     """Write the page and print the results; return 1 if a model got worse than in the old run, else 0."""
     from onnx_passes.zoo.comparison import compare_folders
 
@@ -132,7 +132,7 @@ def _tell(zoo: Zoo, old: Path | None, thresholds: Thresholds, choices: Choices) 
     return code
 
 
-def _compare(words: tuple[str, ...], old: Path, thresholds: Thresholds, choices: Choices) -> int:
+def _compare(words: tuple[str, ...], old: Path, thresholds: DifferenceThresholds, choices: Choices) -> int:
     """Compare two folders, and write the page of the newer one."""
     from onnx_passes.zoo.comparison import compare_folders
 
@@ -152,7 +152,7 @@ def _compare(words: tuple[str, ...], old: Path, thresholds: Thresholds, choices:
     return code
 
 
-def _write_page(folder: Path, found: Comparison | None) -> Path:
+def _write_page(folder: Path, found: ZooComparison | None) -> Path:
     """Write the page of all models in a folder, including those not in this run."""
     from onnx_passes.zoo.manifest import read
     from onnx_passes.zoo.page import write_page

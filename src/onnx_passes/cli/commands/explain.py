@@ -12,7 +12,7 @@ from onnx_passes.cli.complete import pass_or_operator
 from onnx_passes.cli.options import common_options
 from onnx_passes.core.errors import UnknownPassError, did_you_mean
 from onnx_passes.core.naming import kebab
-from onnx_passes.core.registry import REGISTRY, Entry, Found
+from onnx_passes.core.registry import REGISTRY, Entry, Resolved
 from onnx_passes.proofs.rule_certificate import RuleCertificate, current_certificates
 from onnx_passes.report.columns import reflowed, width_of
 
@@ -37,7 +37,7 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     click.echo(reflowed(text, width_of(sys.stdout, sys.maxsize)))
 
 
-def _find(name: str) -> tuple[Found | Definition, ...]:
+def _find(name: str) -> tuple[Resolved | Definition, ...]:
     """Look up passes first: operators take longer to load."""
     try:
         return (REGISTRY.find(name),)
@@ -57,30 +57,30 @@ def _find(name: str) -> tuple[Found | Definition, ...]:
         return definitions
 
 
-def _data(thing: Found | Definition) -> list[dict[str, object]]:
-    if isinstance(thing, Found):
+def _data(thing: Resolved | Definition) -> list[dict[str, object]]:
+    if isinstance(thing, Resolved):
         return [entry.to_json() for entry in thing.entries]
     from onnx_passes.ops.describe import to_json
 
     return [to_json(thing)]
 
 
-def _explain(thing: Found | Definition) -> str:
-    if isinstance(thing, Found):
+def _explain(thing: Resolved | Definition) -> str:
+    if isinstance(thing, Resolved):
         return _explain_found(thing)
     from onnx_passes.ops.describe import to_text
 
     return to_text(thing)
 
 
-def _explain_found(found: Found) -> str:
+def _explain_found(found: Resolved) -> str:
     if found.is_group:
         members = "\n".join(f"  {entry.name}: {entry.summary}" for entry in found.entries)
         return f"{found.name} (group)\n\nRuns its members in this order:\n{members}"
     return _explain_entry(found.entries[0], found)
 
 
-def _explain_entry(entry: Entry, found: Found) -> str:
+def _explain_entry(entry: Entry, found: Resolved) -> str:
     title = f"{entry.name} ({entry.kind})"
     if found.preset:
         title = f"{found.name} = {entry.name}{{{found.preset}}} ({entry.kind})"

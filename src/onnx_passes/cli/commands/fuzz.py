@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Choices:
+class FuzzOptions:
     """Options of the command."""
 
     cases: int
@@ -74,7 +74,7 @@ def command(context: click.Context, rules: tuple[str, ...], **options: object) -
     next. Failures that differ in names and values only are one finding, and a table sums up. The corpus holds each
     finding with the command that reproduces it, and a journal: the same command again continues the campaign.
     """
-    choices = Choices(**options)  # pyright: ignore[reportArgumentType]
+    choices = FuzzOptions(**options)  # pyright: ignore[reportArgumentType]
     if [bool(rules), choices.every, choices.models is not None].count(True) != 1:
         raise click.UsageError("Give RULE…, --all or --models.")
     if choices.is_campaign:
@@ -84,7 +84,7 @@ def command(context: click.Context, rules: tuple[str, ...], **options: object) -
     return _try_once(rules, choices)
 
 
-def _try_once(rules: tuple[str, ...], choices: Choices) -> int:
+def _try_once(rules: tuple[str, ...], choices: FuzzOptions) -> int:
     from onnx_passes.testing.fuzz import fuzz_each
 
     folder = None if choices.corpus is None else Path(choices.corpus)

@@ -14,7 +14,7 @@ from onnx_passes.core.errors import ExitCode
 
 if TYPE_CHECKING:
     from onnx_passes.proofs.rule_certificate import PassCertificates, RuleCertificate
-    from onnx_passes.testing.prove.prover import Verdict
+    from onnx_passes.testing.prove.prover import RuleVerdict
 
 
 @click.command("prove", short_help="Prove laws and rules for all inputs.")
@@ -53,7 +53,7 @@ def command(
     passes = list(dict.fromkeys(name.partition("/")[0] for name in wanted)) if rules else certify.passes_to_prove()
     found: list[tuple[str, RuleCertificate]] = []
 
-    def done(certificates: PassCertificates, verdicts: list[Verdict]) -> None:
+    def done(certificates: PassCertificates, verdicts: list[RuleVerdict]) -> None:
         if write:
             certify.write(certificates)
         for name, certificate in certificates.rules.items():
@@ -83,7 +83,7 @@ def _line(name: str, certificate: RuleCertificate) -> str:
     return f"{name}: {certificate.level} by {certificate.method}; {certificate.instances} models; {certificate.domain}"
 
 
-def _show_failure(verdict: Verdict) -> None:
+def _show_failure(verdict: RuleVerdict) -> None:
     """Print the model that was not proved, before and after."""
     import onnx_ir as ir
 

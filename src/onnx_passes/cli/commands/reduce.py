@@ -15,7 +15,7 @@ from onnx_passes.core.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from onnx_passes.check.blame.reproducer import Reproducer
     from onnx_passes.check.verification import Limits
-    from onnx_passes.cli.settings import Settings
+    from onnx_passes.cli.settings import RunSettings
     from onnx_passes.core.plan import Plan
     from onnx_passes.debug.reduce.reducer import Reduction
 
@@ -87,7 +87,7 @@ def command(
     return ExitCode.OK
 
 
-def _refuse_unclear(shell: str | None, chosen: Settings, model: str) -> None:
+def _refuse_unclear(shell: str | None, chosen: RunSettings, model: str) -> None:
     if shell is not None and chosen.pipeline:
         raise click.UsageError("Give passes or --command, not both.")
     if shell is None and not chosen.pipeline and not Path(model).is_dir():
@@ -104,7 +104,7 @@ def _refuse_unwritable(output: str) -> None:
         raise UsageError("the folder does not exist", where=str(Path(output).parent), hint="create it first")
 
 
-def _limits(tolerance: str | None, chosen: Settings, kept: Reproducer | None) -> Limits:
+def _limits(tolerance: str | None, chosen: RunSettings, kept: Reproducer | None) -> Limits:
     from onnx_passes.cli.checks import configured_limits, parse_tolerance
     from onnx_passes.verify.comparison.evidence import Limits
 
@@ -113,7 +113,7 @@ def _limits(tolerance: str | None, chosen: Settings, kept: Reproducer | None) ->
     return parse_tolerance(tolerance, base)
 
 
-def _planned(chosen: Settings, kept: Reproducer | None) -> Plan:
+def _planned(chosen: RunSettings, kept: Reproducer | None) -> Plan:
     from onnx_passes.debug.repro import planned_again
 
     if chosen.pipeline or kept is None:

@@ -19,7 +19,7 @@ State = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandLine:
     """Command line of ``run``, parsed as far as a watch needs it."""
 
     model: Path
@@ -38,7 +38,7 @@ class Command:
         return found
 
 
-def understood(arguments: Sequence[str]) -> Command:
+def understood(arguments: Sequence[str]) -> CommandLine:
     """Parse a command line of ``run`` without side effects: only the run itself imports modules."""
     from onnx_passes.cli.commands.run import command
 
@@ -61,7 +61,7 @@ def understood(arguments: Sequence[str]) -> Command:
     if not Path(model).is_file():
         raise UsageError("there is no such file", where=model, hint="name a model before the passes")
     config = given.get("config_file")
-    return Command(
+    return CommandLine(
         Path(model),
         Path(config) if config else None,
         tuple(given.get("imports") or ()),

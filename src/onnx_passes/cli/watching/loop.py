@@ -46,9 +46,9 @@ def watch(arguments: Sequence[str], page: Path, folder: Path, server: ReportServ
         _tell(changed)
 
 
-def _run(command: Sequence[str], note: Path, watched: Watched) -> Outcome | None:
+def _run(command: Sequence[str], note: Path, watched: Watched) -> WatchOutcome | None:
     """Run once; return None if a file changed during the run, which is then stopped."""
-    run = Run(command, note)
+    run = WatchedRun(command, note)
     try:
         while not run.is_over(_PAUSE):
             if changed := watched.changed():
@@ -61,7 +61,7 @@ def _run(command: Sequence[str], note: Path, watched: Watched) -> Outcome | None
         raise
 
 
-def _result(outcome: Outcome) -> str:
+def _result(outcome: WatchOutcome) -> str:
     return "the run failed" if outcome.code else "done"
 
 
@@ -74,7 +74,7 @@ _MODULE = "onnx_passes.cli.watching.loop"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WatchOutcome:
     """Result of a run: exit code, error message, and the files of passes and data that it read."""
 
     code: int
@@ -82,7 +82,7 @@ class Outcome:
     files: tuple[Path, ...] = ()
 
 
-class Run:
+class WatchedRun:
     """Running process of a watch; it ignores Ctrl-C, which ends the watch."""
 
     def __init__(self, arguments: Sequence[str], note: Path) -> None:
@@ -99,14 +99,14 @@ class Run:
             return False
         return True
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> WatchOutcome:
         """Return the outcome of the run; one that crashed has written none."""
         code = self._process.wait()
         try:
             told = json.loads(self._note.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return Outcome(code, f"the run ended without a result, with exit code {code}")
-        return Outcome(told["code"], told["error"], tuple(map(Path, told["files"])))
+            return WatchOutcome(code, f"the run ended without a result, with exit code {code}")
+        return WatchOutcome(told["code"], told["error"], tuple(map(Path, told["files"])))
 
     def stop(self) -> None:
         """End the run, gracefully if possible."""

@@ -78,7 +78,7 @@ Values = dict[str, tuple[Array, ...]]
 
 
 @dataclass(frozen=True)
-class Case:
+class FailingCase:
     """A model with the samples it fails on; ``values`` is empty if it cannot be run."""
 
     model: ir.Model
@@ -178,7 +178,7 @@ def settle_symbols(inputs: Iterable[ir.Value], values: Mapping[str, Sequence[Arr
             value.shape = seen_shape(arrays)
 
 
-def refitted(case: Case, executor: Executor) -> Case | None:
+def refitted(case: FailingCase, executor: Executor) -> FailingCase | None:
     """Run a changed model and declare the types and shapes that occur; None if it does not run."""
     graph = case.model.graph
     results = [value for inner in (graph, *graph.subgraphs()) for node in inner for value in node.outputs]
@@ -195,7 +195,7 @@ def refitted(case: Case, executor: Executor) -> Case | None:
     for value in graph.outputs:
         if value.name in values:
             declare(value, values[value.name])
-    return Case(case.model, case.samples, values)
+    return FailingCase(case.model, case.samples, values)
 
 
 class Cutter:
@@ -205,7 +205,7 @@ class Cutter:
     what was constant stays constant. All that removed nodes read becomes an output.
     """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: FailingCase) -> None:
         self.case = case
         self.nodes = list(case.model.graph)
         self._readers: dict[ir.Value, list[int]] = {}
@@ -214,7 +214,7 @@ class Cutter:
                 self._readers.setdefault(value, []).append(position)
         self._varying = varying(case.model)
 
-    def keep(self, positions: Iterable[int]) -> Case | None:
+    def keep(self, positions: Iterable[int]) -> FailingCase | None:
         """Keep the nodes at some positions; return None if a value that they need was not recorded."""
         order = sorted(positions)
         kept = set(order)
@@ -235,7 +235,7 @@ class Cutter:
             return True
         return not self.case.samples and value.type is not None
 
-    def _build(self, fragment: Fragment) -> Case:
+    def _build(self, fragment: Fragment) -> FailingCase:
         case = self.case
         recorded = {str(v.name): case.values[str(v.name)] for v in fragment.inputs if v.name in case.values}
         fixed = {
@@ -249,10 +249,10 @@ class Cutter:
             if value.name in case.values:
                 declare(value, case.values[str(value.name)])
         settle_symbols(graph.inputs, recorded)
-        return Case(model, _samples(graph, case, recorded))
+        return FailingCase(model, _samples(graph, case, recorded))
 
 
-def _samples(graph: ir.Graph, case: Case, recorded: dict[str, tuple[Array, ...]]) -> list[Sample]:
+def _samples(graph: ir.Graph, case: FailingCase, recorded: dict[str, tuple[Array, ...]]) -> list[Sample]:
     names = [value.name or "" for value in graph.inputs]
     return [{name: recorded[name][number] for name in names if name in recorded} for number in range(len(case.samples))]
 

@@ -15,7 +15,7 @@ from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import UsageError
 from onnx_passes.debug.reduce import steps
 from onnx_passes.debug.reduce import values as data
-from onnx_passes.debug.reduce.case import Case, Cutter, record, refitted
+from onnx_passes.debug.reduce.case import Cutter, FailingCase, record, refitted
 from onnx_passes.debug.reduce.interesting import Fails
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.weightless import weightless
@@ -37,7 +37,7 @@ class Validity:
         return _check(model, full=self._full) if self._plain else True
 
     @staticmethod
-    def key(case: Case) -> bytes | None:
+    def key(case: FailingCase) -> bytes | None:
         """Return a digest of a case, or None if it holds too much data."""
         tensors = [v.const_value for g in case.model.graphs() for v in g.initializers.values() if v.const_value]
         arrays = [array for sample in case.samples for array in sample.values()]
@@ -137,7 +137,7 @@ class _Reducer:
         if not fails(model, list(samples)):
             raise UsageError("there is no failure to reduce", hint="check passes, inputs and tolerance")
         values = record(model, samples, executor) if samples else None
-        self.case = Case(copy_model(model), list(samples) if values is not None else [], values or {})
+        self.case = FailingCase(copy_model(model), list(samples) if values is not None else [], values or {})
         if samples and values is None and not fails(model, []):
             raise UsageError("the failure cannot be reduced, since the model does not run on its inputs")
         self.validity = Validity(model)
@@ -163,11 +163,11 @@ class _Reducer:
             values = record(candidate.model, candidate.samples, self.executor)
             if values is None:
                 return False
-            candidate = Case(candidate.model, candidate.samples, values)
+            candidate = FailingCase(candidate.model, candidate.samples, values)
         self.case = candidate
         return True
 
-    def is_failure(self, candidate: Case) -> bool:
+    def is_failure(self, candidate: FailingCase) -> bool:
         key = self.validity.key(candidate)
         if key in self._known or not self.validity.holds(candidate.model):
             return False
@@ -184,9 +184,9 @@ class _Reducer:
         if len(whole.samples) < 2:
             return
 
-        def only(numbers: Sequence[int]) -> Case:
+        def only(numbers: Sequence[int]) -> FailingCase:
             values = {name: tuple(arrays[n] for n in numbers) for name, arrays in whole.values.items()}
-            return Case(whole.model, [whole.samples[n] for n in numbers], values)
+            return FailingCase(whole.model, [whole.samples[n] for n in numbers], values)
 
         def test(numbers: Sequence[int]) -> bool:
             return self.accept(lambda: only(numbers), refit=False)

@@ -8,7 +8,7 @@ from itertools import chain
 import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
-from onnx_passes.debug.reduce.case import BRANCHES, Case, branching, declare, hoisted, tensor_of, varying
+from onnx_passes.debug.reduce.case import BRANCHES, FailingCase, branching, declare, hoisted, tensor_of, varying
 from onnx_passes.graph.constants import constant_node, is_constant_node
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.edits import detach, remove_if_dead, replace_value
@@ -19,21 +19,21 @@ from onnx_passes.passes.cleanup.remove_unused_opsets import RemoveUnusedOpsets
 from onnx_passes.passes.inline.inline_functions import InlineFunctions
 from onnx_passes.verify.run.execute import Sample
 
-Proposal = Callable[[], Case | None]
-Step = Callable[[Case], Iterator[Proposal]]
+Proposal = Callable[[], FailingCase | None]
+Step = Callable[[FailingCase], Iterator[Proposal]]
 """Proposes smaller cases; only those that are asked for are built, and none changes the case it came from."""
 
 
-def edited(case: Case, edit: Callable[[ir.Model], bool]) -> Case | None:
+def edited(case: FailingCase, edit: Callable[[ir.Model], bool]) -> FailingCase | None:
     """Edit a copy of a model and remove dead nodes; return None if the edit refuses."""
     model = copy_model(case.model)
     if not edit(model):
         return None
     RemoveUnusedNodes().call(model)
-    return Case(model, list(case.samples), case.values)
+    return FailingCase(model, list(case.samples), case.values)
 
 
-def fewer_outputs(case: Case) -> Iterator[Proposal]:
+def fewer_outputs(case: FailingCase) -> Iterator[Proposal]:
     """Keep one output alone, or leave one out."""
     count = len(case.model.graph.outputs)
     if count < 2:
@@ -51,7 +51,7 @@ def _keep_outputs(model: ir.Model, kept: set[int]) -> bool:
     return True
 
 
-def no_functions(case: Case) -> Iterator[Proposal]:
+def no_functions(case: FailingCase) -> Iterator[Proposal]:
     """Put the bodies of all functions in the place of their calls."""
     if case.model.functions:
         yield lambda: edited(case, _inline)
@@ -64,7 +64,7 @@ def _inline(model: ir.Model) -> bool:
         return False
 
 
-def no_branches(case: Case) -> Iterator[Proposal]:
+def no_branches(case: FailingCase) -> Iterator[Proposal]:
     """Put a branch in the place of its If node."""
     for at, node in branching(case.model):
         for name in (name for name in BRANCHES if name in node.attributes):
@@ -76,7 +76,7 @@ def _hoist(model: ir.Model, at: int, name: str) -> bool:
     return True
 
 
-def constant_branches(case: Case) -> Iterator[Proposal]:
+def constant_branches(case: FailingCase) -> Iterator[Proposal]:
     """Replace the results of a branch by constants that hold what its If node returned."""
     for at, node in branching(case.model):
         if all(value.name in case.values for value in node.outputs):
@@ -85,7 +85,7 @@ def constant_branches(case: Case) -> Iterator[Proposal]:
                     yield lambda at=at, name=name: edited(case, lambda model: _make_constant(model, at, name, case))
 
 
-def _make_constant(model: ir.Model, at: int, name: str, case: Case) -> bool:
+def _make_constant(model: ir.Model, at: int, name: str, case: FailingCase) -> bool:
     node = list(model.graph)[at]
     branch = node.attributes[name].as_graph()
     names = Names.of(model.graph)
@@ -103,7 +103,7 @@ def _make_constant(model: ir.Model, at: int, name: str, case: Case) -> bool:
     return True
 
 
-def bypassed_nodes(case: Case) -> Iterator[Proposal]:
+def bypassed_nodes(case: FailingCase) -> Iterator[Proposal]:
     """Take one of its inputs for the result of a node, in subgraphs and functions, too."""
     for at, node in reversed(list(enumerate(_all_nodes(case.model)))):
         for index, value in enumerate(node.inputs):
@@ -111,7 +111,7 @@ def bypassed_nodes(case: Case) -> Iterator[Proposal]:
                 yield lambda at=at, index=index: edited(case, lambda model: _bypass(model, at, index))
 
 
-def _may_stand_in(value: ir.Value, node: ir.Node, case: Case) -> bool:
+def _may_stand_in(value: ir.Value, node: ir.Node, case: FailingCase) -> bool:
     """Return whether an input may replace a result: types and shapes agree as far as they are known."""
     result, *others = node.outputs
     if any(other.uses() or other.is_graph_output() for other in others):
@@ -140,7 +140,7 @@ def _bypass(model: ir.Model, at: int, index: int) -> bool:
     return True
 
 
-def nested_values(case: Case) -> Iterator[Proposal]:
+def nested_values(case: FailingCase) -> Iterator[Proposal]:
     """Give what a node in a subgraph computes from outside, as it was recorded."""
     for at, node in reversed(list(enumerate(case.model.graph.all_nodes()))):
         known = [value for value in node.outputs if value.uses()]
@@ -153,7 +153,7 @@ def nested_values(case: Case) -> Iterator[Proposal]:
             yield lambda at=at: _given_from_outside(case, at)
 
 
-def _given_from_outside(case: Case, at: int) -> Case | None:
+def _given_from_outside(case: FailingCase, at: int) -> FailingCase | None:
     samples: list[Sample] = [dict(sample) for sample in case.samples]
 
     def edit(model: ir.Model) -> bool:
@@ -176,10 +176,10 @@ def _given_from_outside(case: Case, at: int) -> Case | None:
         return True
 
     changed = edited(case, edit)
-    return changed and Case(changed.model, samples, case.values)
+    return changed and FailingCase(changed.model, samples, case.values)
 
 
-def fewer_attributes(case: Case) -> Iterator[Proposal]:
+def fewer_attributes(case: FailingCase) -> Iterator[Proposal]:
     """Leave an attribute out, so that it takes its default."""
     for at, node in enumerate(case.model.graph.all_nodes()):
         for name, attribute in node.attributes.items():
@@ -191,7 +191,7 @@ def _drop_attribute(model: ir.Model, at: int, name: str) -> bool:
     return list(model.graph.all_nodes())[at].attributes.pop(name, None) is not None
 
 
-def fewer_node_inputs(case: Case) -> Iterator[Proposal]:
+def fewer_node_inputs(case: FailingCase) -> Iterator[Proposal]:
     """Leave an input of a node out."""
     for at, node in enumerate(case.model.graph.all_nodes()):
         for index in reversed(range(1, len(node.inputs))):
@@ -207,7 +207,7 @@ def _drop_input(model: ir.Model, at: int, index: int) -> bool:
     return True
 
 
-def unused_parts(case: Case) -> Iterator[Proposal]:
+def unused_parts(case: FailingCase) -> Iterator[Proposal]:
     """Drop inputs, functions and operator sets that nothing uses, then metadata, then what is declared inside."""
     yield lambda: _without_unused_inputs(case)
     for edit in (_drop_unused, _drop_metadata, _drop_opsets, _drop_value_info):
@@ -215,7 +215,7 @@ def unused_parts(case: Case) -> Iterator[Proposal]:
     yield lambda: edited(case, lambda model: _make_static(model, case))
 
 
-def _without_unused_inputs(case: Case) -> Case | None:
+def _without_unused_inputs(case: FailingCase) -> FailingCase | None:
     unused = {v.name for v in case.model.graph.inputs if not v.uses() and not v.is_graph_output()}
     if not unused:
         return None
@@ -225,7 +225,7 @@ def _without_unused_inputs(case: Case) -> Case | None:
     model.graph.inputs.extend(kept)
     RemoveUnusedNodes().call(model)
     samples = [{name: array for name, array in sample.items() if name not in unused} for sample in case.samples]
-    return Case(model, samples, case.values)
+    return FailingCase(model, samples, case.values)
 
 
 def _drop_unused(model: ir.Model) -> bool:
@@ -261,7 +261,7 @@ def _drop_value_info(model: ir.Model) -> bool:
     return bool(had)
 
 
-def _make_static(model: ir.Model, case: Case) -> bool:
+def _make_static(model: ir.Model, case: FailingCase) -> bool:
     values = [*model.graph.inputs, *(value for node in model.graph for value in node.outputs)]
     dynamic = [v for v in values if v.shape is not None and not v.shape.is_static() and v.name in case.values]
     for value in dynamic:

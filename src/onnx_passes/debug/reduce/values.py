@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.debug.reduce.case import Array, Case, seen_shape, tensor_of
+from onnx_passes.debug.reduce.case import Array, FailingCase, seen_shape, tensor_of
 from onnx_passes.debug.reduce.steps import Proposal
 from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.copy import copy_model
@@ -19,7 +19,7 @@ _ONE_BY_ONE = 24
 _SIZES_IN_ATTRIBUTES = ("kernel_shape", "output_shape", "split", "shape")
 
 
-def simpler_constants(case: Case) -> Iterator[Proposal]:
+def simpler_constants(case: FailingCase) -> Iterator[Proposal]:
     """Take simpler numbers, or a single one, for the data of initializers and Constant nodes."""
     for at, tensor in enumerate(_constants(case.model)):
         array = tensor.numpy()
@@ -44,11 +44,11 @@ def _holders(model: ir.Model) -> Iterator[tuple[ir.Value | ir.Node, ir.TensorPro
                 yield node, attribute.as_tensor()
 
 
-def _with_constant(case: Case, at: int, array: Array) -> Case:
+def _with_constant(case: FailingCase, at: int, array: Array) -> FailingCase:
     model = copy_model(case.model)
     holder, tensor = list(_holders(model))[at]
     _set_constant(holder, tensor_of(array, tensor.name))
-    return Case(model, list(case.samples), case.values)
+    return FailingCase(model, list(case.samples), case.values)
 
 
 def _set_constant(holder: ir.Value | ir.Node, tensor: ir.TensorProtocol) -> None:
@@ -61,7 +61,7 @@ def _set_constant(holder: ir.Value | ir.Node, tensor: ir.TensorProtocol) -> None
         value.shape = ir.Shape(tensor.shape.numpy())
 
 
-def simpler_inputs(case: Case) -> Iterator[Proposal]:
+def simpler_inputs(case: FailingCase) -> Iterator[Proposal]:
     """Take simpler numbers for the inputs."""
     for number, sample in enumerate(case.samples):
         for name, array in sample.items():
@@ -69,10 +69,10 @@ def simpler_inputs(case: Case) -> Iterator[Proposal]:
                 yield lambda number=number, name=name, simple=simple: _with_input(case, number, name, simple)
 
 
-def _with_input(case: Case, number: int, name: str, array: Array) -> Case:
+def _with_input(case: FailingCase, number: int, name: str, array: Array) -> FailingCase:
     samples: list[Sample] = [dict(sample) for sample in case.samples]
     samples[number][name] = array
-    return Case(copy_model(case.model), samples, case.values)
+    return FailingCase(copy_model(case.model), samples, case.values)
 
 
 def simpler(array: Array) -> Iterator[Array]:
@@ -126,7 +126,7 @@ class _Axis:
     size: int
 
 
-def smaller_dimensions(case: Case) -> Iterator[Proposal]:
+def smaller_dimensions(case: FailingCase) -> Iterator[Proposal]:
     """Cut inputs and initializers down along axes: all of one size together, or those that meet, or one alone."""
     for group in _groups(case):
         size = group[0].size
@@ -146,7 +146,7 @@ def _parts(size: int) -> Iterator[slice]:
         yield slice(1, 2)
 
 
-def _groups(case: Case) -> list[list[_Axis]]:
+def _groups(case: FailingCase) -> list[list[_Axis]]:
     shapes = _leaf_shapes(case)
     axes = [_Axis(name, a, size) for name, shape in shapes.items() for a, size in enumerate(shape) if size > 1]
     groups = [[axis for axis in axes if axis.size == size] for size in sorted({a.size for a in axes}, reverse=True)]
@@ -158,7 +158,7 @@ def _groups(case: Case) -> list[list[_Axis]]:
     return list({tuple(group): group for group in groups}.values())
 
 
-def _leaf_shapes(case: Case) -> dict[str, tuple[int, ...]]:
+def _leaf_shapes(case: FailingCase) -> dict[str, tuple[int, ...]]:
     shapes = {
         name: tuple(value.const_value.shape.numpy())
         for name, value in _initializers(case.model).items()
@@ -176,7 +176,7 @@ def _initializers(model: ir.Model) -> dict[str, ir.Value]:
     return {name: value for graph in graphs for name, value in graph.initializers.items()}
 
 
-def _sliced(case: Case, group: Sequence[_Axis], part: slice, *, follow: bool) -> Case | None:
+def _sliced(case: FailingCase, group: Sequence[_Axis], part: slice, *, follow: bool) -> FailingCase | None:
     """Cut along axes; ``follow`` also changes the size where shapes are written down as numbers."""
     model = copy_model(case.model)
     before, after = group[0].size, part.stop - part.start
@@ -192,7 +192,7 @@ def _sliced(case: Case, group: Sequence[_Axis], part: slice, *, follow: bool) ->
         value = initializers.get(axis.name)
         if value is not None and value.const_value is not None:
             value.const_value = tensor_of(value.const_value.numpy()[cut], value.name)
-    return _redeclared(Case(model, samples))
+    return _redeclared(FailingCase(model, samples))
 
 
 def _rename_size(model: ir.Model, before: int, after: int) -> bool:
@@ -213,7 +213,7 @@ def _rename_size(model: ir.Model, before: int, after: int) -> bool:
     return found
 
 
-def without_leading_axis(case: Case) -> Iterator[Proposal]:
+def without_leading_axis(case: FailingCase) -> Iterator[Proposal]:
     """Drop the first axis of all inputs and initializers of the highest rank, if its size is one."""
     shapes = _leaf_shapes(case)
     rank = max(map(len, shapes.values()), default=0)
@@ -222,7 +222,7 @@ def without_leading_axis(case: Case) -> Iterator[Proposal]:
         yield lambda: _reshaped(case, highest)
 
 
-def _reshaped(case: Case, names: Sequence[str]) -> Case:
+def _reshaped(case: FailingCase, names: Sequence[str]) -> FailingCase:
     model = copy_model(case.model)
     initializers = _initializers(model)
     samples: list[Sample] = [{k: a[0] if k in names else a for k, a in sample.items()} for sample in case.samples]
@@ -230,10 +230,10 @@ def _reshaped(case: Case, names: Sequence[str]) -> Case:
         value = initializers.get(name)
         if value is not None and value.const_value is not None:
             value.const_value = tensor_of(value.const_value.numpy()[0], name)
-    return _redeclared(Case(model, samples))
+    return _redeclared(FailingCase(model, samples))
 
 
-def _redeclared(case: Case) -> Case:
+def _redeclared(case: FailingCase) -> FailingCase:
     """Declare the new shapes of inputs and initializers; those of results are seen in the next run."""
     graph = case.model.graph
     for value in graph.inputs:

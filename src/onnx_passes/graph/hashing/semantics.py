@@ -31,7 +31,7 @@ class _Scope:
 
 
 @dataclass(frozen=True)
-class Operation:
+class NodeFunction:
     """A node as a function of its operands: its inputs, then the outer values that its subgraphs read."""
 
     key: tuple[Key, ...]
@@ -56,7 +56,7 @@ class Semantics(Contents):
                 scope = _Scope(owner.opset_imports, model.opset_imports, model.functions)
                 self._scopes.update(dict.fromkeys((owner, *all_graphs(owner)), scope))
 
-    def operation(self, node: ir.Node) -> Operation:
+    def operation(self, node: ir.Node) -> NodeFunction:
         """Return a node of one of the models as a function of its operands."""
         bodies: list[Key] = []
         operands = [*present_inputs(node)]
@@ -66,7 +66,7 @@ class Semantics(Contents):
             bodies.append((name, index, body))
             places.append(len(captured))
             operands += captured
-        return Operation((*self.node(node), *bodies, *places), tuple(operands), self.draws(node))
+        return NodeFunction((*self.node(node), *bodies, *places), tuple(operands), self.draws(node))
 
     def node(self, node: ir.Node) -> tuple[Key, ...]:
         """Return the key of a node with its version, the function that it calls, and its number of random draws."""

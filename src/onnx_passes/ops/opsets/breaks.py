@@ -12,13 +12,13 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
-from onnx_passes.ops.opsets.form import Form
+from onnx_passes.ops.opsets.form import NodeForm
 
 COUNTED_BACKWARDS_ALWAYS = frozenset({"Gather", "LpNormalization", "OneHot", "Scatter", "TopK"})
 """Operators that always took negative axes; others do since opset 11."""
 
 
-def _softmax(form: Form) -> None:
+def _softmax(form: NodeForm) -> None:
     """Move the axis to the end: before opset 13, all axes from the given one on were taken together."""
     axis = form.get("axis", -1)
     if axis == -1:
@@ -35,14 +35,14 @@ def _softmax(form: Form) -> None:
     form.become("Transpose", [result], perm=[order.index(place) for place in range(length)])
 
 
-def _batch_normalization(form: Form) -> None:
+def _batch_normalization(form: NodeForm) -> None:
     if form.get("training_mode", 0):
         form.refuse("it is in training mode")
     if any(name in form.used for name in form.node.output[1:]):
         form.refuse("its further outputs do not mean the same in both versions")
 
 
-def _dropout(form: Form) -> None:
+def _dropout(form: NodeForm) -> None:
     _mask(form)
     training = form.input(2)
     if training and (form.constant(2) is None or bool(form.constant(2))):
@@ -52,12 +52,12 @@ def _dropout(form: Form) -> None:
     form.drop("seed")
 
 
-def _mask(form: Form) -> None:
+def _mask(form: NodeForm) -> None:
     if any(name in form.used for name in form.node.output[1:]):
         form.refuse("its mask does not mean the same in both versions")
 
 
-def _clip(form: Form) -> None:
+def _clip(form: NodeForm) -> None:
     """Say that a bound is missing: before opset 11, infinities were clipped to the largest number."""
     for index, (name, bound) in enumerate((("min", -math.inf), ("max", math.inf)), start=1):
         if not form.input(index):
@@ -67,7 +67,7 @@ def _clip(form: Form) -> None:
         form.refuse("its bounds are the wrong way round")
 
 
-def _pad_value(form: Form) -> None:
+def _pad_value(form: NodeForm) -> None:
     if form.input(2):
         value = float(form.required(2, "constant_value").reshape(-1)[0])
         if value != np.float32(value) and not math.isnan(value):
@@ -76,7 +76,7 @@ def _pad_value(form: Form) -> None:
         form.set_inputs(list(form.node.input)[:2])
 
 
-def _pad_axes(form: Form) -> None:
+def _pad_axes(form: NodeForm) -> None:
     if not form.input(3):
         return
     length, axes, pads = form.rank(), form.required(3, "axes"), form.required(1, "pads")
@@ -86,12 +86,12 @@ def _pad_axes(form: Form) -> None:
     form.set_inputs([form.input(0), form.hold(spread.reshape(-1)), form.input(2)])
 
 
-def _pad_wrap(form: Form) -> None:
+def _pad_wrap(form: NodeForm) -> None:
     if form.get("mode", "constant") == "wrap":
         form.refuse("opset 18 does not pad in mode 'wrap'")
 
 
-def _slice_steps(form: Form) -> None:
+def _slice_steps(form: NodeForm) -> None:
     if form.input(4):
         steps = form.required(4, "steps")
         if (steps != 1).any():
@@ -99,7 +99,7 @@ def _slice_steps(form: Form) -> None:
         form.set_inputs(list(form.node.input)[:4])
 
 
-def _slice_axes(form: Form) -> None:
+def _slice_axes(form: NodeForm) -> None:
     axes = form.constant(3)
     if axes is not None and (axes < 0).any():
         inputs = list(form.node.input)
@@ -107,12 +107,12 @@ def _slice_axes(form: Form) -> None:
         form.set_inputs(inputs)
 
 
-def _top_k(form: Form) -> None:
+def _top_k(form: NodeForm) -> None:
     form.set("k", int(form.required(1, "K").reshape(-1)[0]))
     form.set_inputs([form.input(0)])
 
 
-def _reduce(form: Form) -> None:
+def _reduce(form: NodeForm) -> None:
     """Without axes an older version reduces all of them."""
     axes, given = form.constant(1), form.input(1)
     if form.get("noop_with_empty_axes", 0) and (axes is None or not axes.size):
@@ -122,7 +122,7 @@ def _reduce(form: Form) -> None:
     form.drop("noop_with_empty_axes")
 
 
-def _split(form: Form) -> None:
+def _split(form: NodeForm) -> None:
     """Name the sizes where the parts differ: the last one is smaller."""
     count = form.get("num_outputs")
     if count is None:
@@ -137,13 +137,13 @@ def _split(form: Form) -> None:
         form.set_inputs([form.input(0), form.hold(np.array([*sizes, size - sum(sizes)], np.int64))])
 
 
-def _reshape(form: Form) -> None:
+def _reshape(form: NodeForm) -> None:
     if form.get("allowzero", 0) and (form.required(1, "shape") == 0).any():
         form.refuse("it makes an axis of size 0 (allowzero)")
     form.drop("allowzero")
 
 
-def _resize_axes(form: Form) -> None:
+def _resize_axes(form: NodeForm) -> None:
     axes = form.get("axes")
     form.drop("axes")
     if axes is None or list(axes) == list(range(len(form.dims(0) or ()))):
@@ -165,19 +165,19 @@ def _resize_axes(form: Form) -> None:
     form.set_inputs(inputs)
 
 
-def _resize_symmetric(form: Form) -> None:
+def _resize_symmetric(form: NodeForm) -> None:
     if form.get("coordinate_transformation_mode") == "half_pixel_symmetric":
         form.refuse("opset 18 does not resize in mode 'half_pixel_symmetric'")
 
 
-def _resize_optional(form: Form) -> None:
+def _resize_optional(form: NodeForm) -> None:
     """Write inputs that are left out as empty tensors."""
     empty = np.zeros(0, np.float32)
     inputs = [form.input(index) for index in range(4)]
     form.set_inputs([inputs[0], inputs[1] or form.hold(empty), inputs[2] or form.hold(empty), inputs[3]])
 
 
-def _resize_coordinates(form: Form) -> None:
+def _resize_coordinates(form: NodeForm) -> None:
     """Leave out what opset 10 does anyway: it rounds down where it enlarges, and up where it shrinks."""
     mode = form.get("mode", "nearest")
     coordinates = form.get("coordinate_transformation_mode", "half_pixel")
@@ -195,7 +195,7 @@ def _resize_coordinates(form: Form) -> None:
     form.become("Resize", [form.input(0), kept], mode=mode)
 
 
-def _scales(form: Form) -> np.ndarray:
+def _scales(form: NodeForm) -> np.ndarray:
     """Return by which factors sizes are reached."""
     sizes, dims = form.constant(3), form.dims(0)
     if sizes is None or dims is None or None in dims:
@@ -207,14 +207,14 @@ def _scales(form: Form) -> np.ndarray:
     return scales
 
 
-def _resize_upsample(form: Form) -> None:
+def _resize_upsample(form: NodeForm) -> None:
     scales = form.required(1, "scales")
     if (scales < 1).any():
         form.refuse("opset 9 does not shrink")
     form.become("Upsample", list(form.node.input), mode=form.get("mode", "nearest"))
 
 
-def _shape(form: Form) -> None:
+def _shape(form: NodeForm) -> None:
     """Slice the whole shape."""
     start, end = form.get("start", 0), form.get("end")
     form.drop("start", "end")
@@ -227,19 +227,19 @@ def _shape(form: Form) -> None:
     form.become("Slice", [whole, *bounds, form.hold(np.array([0], np.int64))])
 
 
-def _cast(form: Form) -> None:
+def _cast(form: NodeForm) -> None:
     """Leave out what only concerns types that are not there, which are refused as such."""
     form.drop("saturate", "round_mode")
 
 
-def _cast_like(form: Form) -> None:
+def _cast_like(form: NodeForm) -> None:
     dtype = form.dtype(1)
     if dtype is None:
         form.refuse("the type that it casts to is not known")
     form.become("Cast", [form.input(0)], to=dtype)
 
 
-def _constant_kinds(form: Form) -> None:
+def _constant_kinds(form: NodeForm) -> None:
     """Write numbers as tensors."""
     for name, dtype in (("float", np.float32), ("int", np.int64), ("string", object)):
         for spelled in (f"value_{name}", f"value_{name}s"):
@@ -251,14 +251,14 @@ def _constant_kinds(form: Form) -> None:
                 form.set("value", onnx.numpy_helper.from_array(array.reshape(np.shape(value))))
 
 
-def _quantize_channels(form: Form) -> None:
+def _quantize_channels(form: NodeForm) -> None:
     dims = form.dims(1)
     if dims is None or math.prod(size or 0 for size in dims) != 1:
         form.refuse("scales of channels need opset 13")
     form.drop("axis")
 
 
-def _quantize_type(form: Form) -> None:
+def _quantize_type(form: NodeForm) -> None:
     """Say by a zero point what the result is."""
     dtype = form.get("output_dtype", 0)
     form.drop("output_dtype")
@@ -271,47 +271,47 @@ def _quantize_type(form: Form) -> None:
     form.set_inputs([form.input(0), form.input(1), form.hold(zero)])
 
 
-def _dequantize_type(form: Form) -> None:
+def _dequantize_type(form: NodeForm) -> None:
     dtype = form.get("output_dtype", 0)
     if dtype in (0, form.dtype(1)):
         form.drop("output_dtype")
 
 
-def _grid_sample(form: Form) -> None:
+def _grid_sample(form: NodeForm) -> None:
     mode = form.get("mode", "linear")
     if form.rank() != 4:
         form.refuse("opset 19 samples two axes only")
     form.set("mode", {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode))
 
 
-def _group_normalization(form: Form) -> None:
+def _group_normalization(form: NodeForm) -> None:
     form.refuse("scale and bias are those of channels, and opset 20 takes those of groups")
 
 
-def _roi_align(form: Form) -> None:
+def _roi_align(form: NodeForm) -> None:
     mode = form.get("coordinate_transformation_mode", "half_pixel")
     if mode != "output_half_pixel":
         form.refuse(f"opset 15 has no coordinate_transformation_mode '{mode}'")
     form.drop("coordinate_transformation_mode")
 
 
-def _dft(form: Form) -> None:
+def _dft(form: NodeForm) -> None:
     if not form.input(2):
         form.set("axis", form.rank() - 2)
 
 
-def _no_dilations(form: Form) -> None:
+def _no_dilations(form: NodeForm) -> None:
     if set(form.get("dilations", ())) <= {1}:
         form.drop("dilations")
 
 
-def _average_pool(form: Form) -> None:
+def _average_pool(form: NodeForm) -> None:
     _no_dilations(form)
     if form.get("ceil_mode", 0) and form.get("count_include_pad", 0):
         form.refuse("opset 18 counts padding beyond the end (ceil_mode with count_include_pad)")
 
 
-def _pool_in_padding(form: Form) -> None:
+def _pool_in_padding(form: NodeForm) -> None:
     """Since opset 22, windows that start in the padding at the end are left out."""
     if not form.get("ceil_mode", 0):
         return
@@ -327,16 +327,16 @@ def _pool_in_padding(form: Form) -> None:
         form.refuse("opset 21 pools windows that start in the padding (ceil_mode)")
 
 
-def _scatter_reduction(form: Form) -> None:
+def _scatter_reduction(form: NodeForm) -> None:
     if form.get("reduction", "none") in ("max", "min"):
         form.refuse(f"opset 17 does not reduce by '{form.get('reduction')}'")
 
 
-def _scatter_elements(form: Form) -> None:
+def _scatter_elements(form: NodeForm) -> None:
     form.node.op_type = "Scatter"
 
 
-def _gather(form: Form) -> None:
+def _gather(form: NodeForm) -> None:
     """Count constant indices from the front; others were never checked."""
     indices = form.constant(1)
     if indices is None or not indices.size or indices.min() >= 0:
@@ -347,13 +347,13 @@ def _gather(form: Form) -> None:
     form.set_inputs([form.input(0), form.hold(indices % np.array(size, indices.dtype))])
 
 
-def _one_hot(form: Form) -> None:
+def _one_hot(form: NodeForm) -> None:
     indices = form.constant(0)
     if indices is None or (indices < 0).any():
         form.refuse("its indices may be negative, which mean nothing below opset 11")
 
 
-def _gemm(form: Form) -> None:
+def _gemm(form: NodeForm) -> None:
     """Add negative zeros, which change nothing."""
     if not form.input(2):
         dtype = form.dtype(0)
@@ -364,27 +364,27 @@ def _gemm(form: Form) -> None:
         form.drop("beta")
 
 
-def _conv_transpose(form: Form) -> None:
+def _conv_transpose(form: NodeForm) -> None:
     if form.get("auto_pad", "NOTSET").startswith("SAME") or form.get("output_shape") is not None:
         form.refuse("opset 10 pads the other side (auto_pad, output_shape)")
 
 
-def _mod(form: Form) -> None:
+def _mod(form: NodeForm) -> None:
     dtype = form.dtype(0)
     kind = None if dtype is None else onnx.helper.tensor_dtype_to_np_dtype(dtype).kind
     if kind not in ("i", "u") and not form.get("fmod", 0):
         form.refuse("opset 27 takes integers only, unless fmod is set")
 
 
-def _or_equal(strict: str) -> Callable[[Form], None]:
-    def rewrite(form: Form) -> None:
+def _or_equal(strict: str) -> Callable[[NodeForm], None]:
+    def rewrite(form: NodeForm) -> None:
         inputs = list(form.node.input)
         form.become("Or", [form.compute(strict, inputs), form.compute("Equal", inputs)])
 
     return rewrite
 
 
-def _same_shapes(form: Form) -> None:
+def _same_shapes(form: NodeForm) -> None:
     dims = [form.dims(index) for index in range(len(form.node.input))]
     if dims[0] is None or None in dims[0] or any(other != dims[0] for other in dims):
         form.refuse("opset 7 does not broadcast here")
@@ -392,7 +392,7 @@ def _same_shapes(form: Form) -> None:
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 
-BREAKS: dict[tuple[str, int], Callable[[Form], None]] = {
+BREAKS: dict[tuple[str, int], Callable[[NodeForm], None]] = {
     **{(name, 13): _softmax for name in ("Softmax", "LogSoftmax", "Hardmax")},
     **{(f"Reduce{name}", 18): _reduce for name in _REDUCTIONS},
     **{(name, 8): _same_shapes for name in ("Max", "Mean", "Min", "Sum")},

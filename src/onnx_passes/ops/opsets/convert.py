@@ -20,7 +20,7 @@ from onnx_passes.graph.names import Names
 from onnx_passes.graph.schemas import schema_of, signature
 from onnx_passes.graph.wellformed import node_label
 from onnx_passes.ops.opsets.down import descend
-from onnx_passes.ops.opsets.form import Kind, NoEquivalentError, attributes_of, describe
+from onnx_passes.ops.opsets.form import NodeKind, NoEquivalentError, attributes_of, describe
 from onnx_passes.ops.opsets.up import ascend, objection, retype_outputs, stand_in
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class _Conversion:
         self.source = source
         self._target = target
         self.refused: list[Refused] = []
-        self._kinds: dict[tuple[bytes, ...], Kind] = {}
+        self._kinds: dict[tuple[bytes, ...], NodeKind] = {}
         for node in scope.all_nodes():
             if node.domain == "" and node.op_identifier() not in functions:
                 self._examine(node)
@@ -187,7 +187,7 @@ class _Conversion:
             for kind in kinds:
                 self._check(kind)
 
-    def _check(self, kind: Kind) -> None:
+    def _check(self, kind: NodeKind) -> None:
         """Refuse what cannot be put in the place of all nodes of a kind, or is not as the version wants it."""
         if kind.has_references() and kind.is_changed():
             self._refuse(kind, "it takes an attribute from its function")
@@ -201,11 +201,11 @@ class _Conversion:
         except onnx.checker.ValidationError as error:
             self._refuse(kind, str(error).splitlines()[0])
 
-    def _refuse(self, kind: Kind, reason: str) -> None:
+    def _refuse(self, kind: NodeKind, reason: str) -> None:
         self.refused += [(node, reason) for node in kind.nodes]
 
 
-def _rewrite(node: ir.Node, kind: Kind, names: Names, version: int) -> None:
+def _rewrite(node: ir.Node, kind: NodeKind, names: Names, version: int) -> None:
     """Make a node the last one of the result of its kind, with the others in front of it."""
     values: dict[str, ir.Value | None] = {**dict(zip(kind.proto.input, node.inputs, strict=True)), "": None}
     wish = next((value.name for value in node.outputs if value.name), node.op_type)

@@ -16,14 +16,14 @@ import onnx.helper
 
 from onnx_passes.graph.schemas import schema_of
 from onnx_passes.ops.opsets.breaks import BREAKS, COUNTED_BACKWARDS_ALWAYS
-from onnx_passes.ops.opsets.form import Form, NoEquivalentError
+from onnx_passes.ops.opsets.form import NodeForm, NoEquivalentError
 
 _COUNT_BACKWARDS = 11
 """The version from which on axes may be negative."""
 _Option = onnx.defs.OpSchema.FormalParameterOption
 
 
-def descend(form: Form, source: int, target: int) -> list[onnx.NodeProto]:
+def descend(form: NodeForm, source: int, target: int) -> list[onnx.NodeProto]:
     """Return the nodes that compute the same in a lower version, the last one with the results.
 
     Raises NoEquivalentError with what there is no equivalent for.
@@ -32,7 +32,7 @@ def descend(form: Form, source: int, target: int) -> list[onnx.NodeProto]:
         helpers, form.helpers = form.helpers, []
         for helper in helpers:
             used = frozenset(helper.output)
-            inner = Form(helper, form.constants, form.types, used, form.helpers, form.numbers)
+            inner = NodeForm(helper, form.constants, form.types, used, form.helpers, form.numbers)
             _step(inner, version)
             form.helpers.append(helper)
         _step(form, version)
@@ -42,7 +42,7 @@ def descend(form: Form, source: int, target: int) -> list[onnx.NodeProto]:
     return result
 
 
-def _step(form: Form, version: int) -> None:
+def _step(form: NodeForm, version: int) -> None:
     """Go from a version to the one below."""
     name = form.node.op_type
     new = schema_of("", name, version)
@@ -58,7 +58,7 @@ def _step(form: Form, version: int) -> None:
         _count_forwards(form)
 
 
-def _fit(form: Form, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> None:
+def _fit(form: NodeForm, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> None:
     """Write a node by the schema below, if it uses nothing that is not there."""
     _fit_inputs(form, new, old)
     _fit_attributes(form, new, old)
@@ -67,7 +67,7 @@ def _fit(form: Form, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> None:
         form.refuse(f"opset {below} has {len(old.outputs)} of its results only")
 
 
-def _fit_inputs(form: Form, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> None:
+def _fit_inputs(form: NodeForm, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> None:
     """Make attributes of constant inputs that were attributes; others must be left out, or there already."""
     below = new.since_version - 1
     names = list(form.node.input)
@@ -86,7 +86,7 @@ def _fit_inputs(form: Form, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) ->
             form.refuse(f"opset {below} needs the input '{parameter.name}'")
 
 
-def _as_attribute(form: Form, array: np.ndarray, declared: Any) -> Any:
+def _as_attribute(form: NodeForm, array: np.ndarray, declared: Any) -> Any:
     numbers = array.reshape(-1).tolist()
     kind = onnx.AttributeProto.AttributeType.Name(int(declared.type))
     if kind.startswith("FLOAT") and not np.array_equal(array, array.astype(np.float32), equal_nan=True):
@@ -96,7 +96,7 @@ def _as_attribute(form: Form, array: np.ndarray, declared: Any) -> Any:
     return numbers if kind in ("INTS", "FLOATS") else numbers[0]
 
 
-def _fit_attributes(form: Form, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> None:
+def _fit_attributes(form: NodeForm, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> None:
     """Leave out what says nothing, write what the version below takes for granted otherwise, refuse the rest."""
     below = new.since_version - 1
     for attribute in list(form.node.attribute):
@@ -123,7 +123,7 @@ def _default(declared: Any) -> Any:
     return onnx.helper.get_attribute_value(declared.default_value) if declared.default_value.name else None
 
 
-def _fit_types(form: Form, node: onnx.NodeProto, version: int) -> None:
+def _fit_types(form: NodeForm, node: onnx.NodeProto, version: int) -> None:
     """Refuse types that a version does not take, as far as they are known."""
     schema = schema_of("", node.op_type, version)
     if schema is None:
@@ -142,7 +142,7 @@ def _fit_types(form: Form, node: onnx.NodeProto, version: int) -> None:
                 form.refuse(f"opset {version} takes {other} and {spelled} for '{parameter.name}' not at once")
 
 
-def _spelled_type(form: Form, name: str) -> str:
+def _spelled_type(form: NodeForm, name: str) -> str:
     """Return a type as schemas write it; nothing if it is not known."""
     if name in form.constants:
         return f"tensor({_element(form.constants[name].data_type)})"
@@ -167,7 +167,7 @@ def _element(dtype: int) -> str:
     return onnx.TensorProto.DataType.Name(dtype).lower()
 
 
-def _count_forwards(form: Form) -> None:
+def _count_forwards(form: NodeForm) -> None:
     """Replace negative axes."""
     length: int | None = None
     for attribute in form.node.attribute:
@@ -184,7 +184,7 @@ def _count_forwards(form: Form) -> None:
             attribute.ints[:] = [axis % length for axis in axes]
 
 
-def _counted(form: Form, axes: int) -> int:
+def _counted(form: NodeForm, axes: int) -> int:
     """Return how many axes there are that negative ones count back from."""
     try:
         return form.rank(0) + (axes if form.node.op_type == "Unsqueeze" else 0)

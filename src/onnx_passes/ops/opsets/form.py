@@ -23,7 +23,7 @@ class NoEquivalentError(Exception):
 
 
 @dataclass
-class Form:
+class NodeForm:
     """One node, and what had to be put in front of it so far.
 
     Breaks of meaning are written in terms of it: read what the node uses, then say how an older version writes it.
@@ -144,7 +144,7 @@ _SMALL = 1024
 
 
 @dataclasses.dataclass
-class Kind:
+class NodeKind:
     """Nodes that look the same to the converter: one node with placeholders for its values."""
 
     proto: onnx.NodeProto
@@ -170,12 +170,12 @@ class Kind:
             names[:] = [prefix + name if name else "" for name in names]
         self.used = frozenset(prefix + name for name in self.used)
 
-    def form(self) -> Form:
+    def form(self) -> NodeForm:
         """Return the node as something that can be written otherwise, with what is known of its values."""
         proto = onnx.NodeProto()
         proto.CopyFrom(self.proto)
         constants = {tensor.name: tensor for tensor in self.constants}
-        return Form(proto, constants, {info.name: info.type for info in (*self.inputs, *self.outputs)}, self.used)
+        return NodeForm(proto, constants, {info.name: info.type for info in (*self.inputs, *self.outputs)}, self.used)
 
     def has_references(self) -> bool:
         """Tell whether its nodes take attributes from their function."""
@@ -190,9 +190,9 @@ class Kind:
         return not same or attributes_of(before) != attributes_of(after)
 
 
-def describe(node: ir.Node, op_type: str, version: int) -> Kind:
+def describe(node: ir.Node, op_type: str, version: int) -> NodeKind:
     """Describe a node as one of an operator: what it is given, its small constants, and which results are used."""
-    kind = Kind(onnx.NodeProto(op_type=op_type), [], [], [])
+    kind = NodeKind(onnx.NodeProto(op_type=op_type), [], [], [])
     for position, value in enumerate(node.inputs):
         kind.proto.input.append("" if value is None else f"i{position}")
         tensor = constant_tensor(value)

@@ -19,7 +19,7 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import subgraphs_of
 from onnx_passes.graph.schemas import schema_of
-from onnx_passes.ops.opsets.form import Kind
+from onnx_passes.ops.opsets.form import NodeKind
 
 _CAST_LIKE_SINCE = 15
 
@@ -155,7 +155,7 @@ def _spelled(type_: ir.TypeProtocol) -> str:
     return f"tensor({type_.dtype.name.lower()})"
 
 
-def ascend(kinds: Sequence[Kind], source: int, target: int) -> dict[int, str]:
+def ascend(kinds: Sequence[NodeKind], source: int, target: int) -> dict[int, str]:
     """Put the results of a conversion upwards into kinds; or return why not, by the positions of those it fails on.
 
     Raises ModelError if it fails on all of them together only.
@@ -176,7 +176,7 @@ def ascend(kinds: Sequence[Kind], source: int, target: int) -> dict[int, str]:
     return {}
 
 
-def _blame(kinds: Sequence[Kind], source: int, target: int) -> dict[int, str]:
+def _blame(kinds: Sequence[NodeKind], source: int, target: int) -> dict[int, str]:
     """Find what the converter stumbles over: it does not say."""
     found: dict[int, str] = {}
     for position, kind in enumerate(kinds):
@@ -191,7 +191,7 @@ def _message(error: Exception) -> str:
     return str(error).rpartition("failed: ")[2].strip().rstrip(".") or type(error).__name__
 
 
-def _run_converter(kinds: Iterable[Kind], source: int, target: int) -> onnx.ModelProto:
+def _run_converter(kinds: Iterable[NodeKind], source: int, target: int) -> onnx.ModelProto:
     model = onnx.ModelProto(ir_version=10)
     model.opset_import.add(domain="", version=source)
     graph = model.graph
@@ -205,7 +205,7 @@ def _run_converter(kinds: Iterable[Kind], source: int, target: int) -> onnx.Mode
 
 
 def _made_of(
-    kind: Kind,
+    kind: NodeKind,
     producers: Mapping[str, onnx.NodeProto],
     constants: Mapping[str, onnx.TensorProto],
     order: Mapping[int, int],

@@ -105,6 +105,10 @@ class ExactAlgebra(RealAlgebra):
         found = np.broadcast_to(super().scalar(symbol, distinct), len(numbered))
         return found[np.array(places, np.intp)].reshape(operands[0].shape)
 
+    def sequence(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
+        """Compute a function of sequences; one number alone is an array of rank 0."""
+        return np.asarray(super().sequence(symbol, operands), object)
+
 
 class _ExactEvaluation(Evaluation):
     """Takes the exact values of constants."""

@@ -48,10 +48,11 @@ def _gather_nd(call: OperatorView) -> Tensor:
     elements, batch = x.elements(call.algebra), call.get("batch_dims", 0)
     indices = _indices(call, 1)
     if not batch:
-        return Tensor(x.dtype, None, elements[tuple(np.moveaxis(indices, -1, 0))])
+        # An array of objects gives the object where it is indexed to rank 0.
+        return Tensor(x.dtype, None, elements[(*np.moveaxis(indices, -1, 0), ...)])
     lead = elements.shape[:batch]
     flat, places = elements.reshape(-1, *elements.shape[batch:]), indices.reshape(-1, *indices.shape[batch:])
-    parts = [part[tuple(np.moveaxis(place, -1, 0))] for part, place in zip(flat, places, strict=True)]
+    parts = [part[(*np.moveaxis(place, -1, 0), ...)] for part, place in zip(flat, places, strict=True)]
     return Tensor(x.dtype, None, np.stack(parts).reshape(*lead, *parts[0].shape))
 
 

@@ -141,9 +141,7 @@ def _pooled(call: OperatorView, name: str, *, counts_padding: bool = False) -> T
         if windows.ceil:
             raise UnsupportedError("padding that counts in windows that hang over it")
         zero = call.algebra.constant(dtype, np.zeros((), dtype.numpy()))
-        return Tensor(
-            dtype, None, call.sequence(Symbol(name, dtype, (dtype,)), [patches(call, elements, windows, zero)])
-        )
+        return Tensor(dtype, None, _combined(call, name, dtype, patches(call, elements, windows, zero)))
     found = places(windows, elements.shape[2:])
     amounts = found.shape[: elements.ndim - 2]
     call.algebra.afford(found.size, *elements.shape[:2])
@@ -156,7 +154,7 @@ def _pooled(call: OperatorView, name: str, *, counts_padding: bool = False) -> T
             raise UnsupportedError("a window of padding only")
         rows = np.flatnonzero(inside.sum(1) == count)
         index = found[rows][inside[rows]].reshape(len(rows), count)
-        made = call.sequence(Symbol(name, dtype, (dtype,)), [flat[..., index]])
+        made = _combined(call, name, dtype, flat[..., index])
         if result is None:
             result = np.empty((*flat.shape[:2], len(found)), made.dtype)
         result[..., rows] = made
@@ -169,8 +167,16 @@ def _global(call: OperatorView, name: str) -> Tensor:
     x = call.tensor(0)
     elements = x.elements(call.algebra)
     groups = elements.reshape(*elements.shape[:2], int(np.prod(elements.shape[2:])))
-    result = call.sequence(Symbol(name, x.dtype, (x.dtype,)), [groups])
+    result = _combined(call, name, x.dtype, groups)
     return Tensor(x.dtype, None, result.reshape(*elements.shape[:2], *(1,) * (elements.ndim - 2)))
+
+
+def _combined(call: OperatorView, name: str, dtype: ir.DataType, groups: np.ndarray) -> np.ndarray:
+    """Combine the elements of windows; other than that of ReduceMean, a mean of one element loses the sign of zero."""
+    if name == "ReduceMean" and groups.shape[-1] == 1:
+        zero = call.algebra.constant(dtype, np.zeros((), dtype.numpy()))
+        return call.algebra.scalar(Symbol("Add", dtype, (dtype, dtype)), [groups[..., 0], zero])
+    return call.sequence(Symbol(name, dtype, (dtype,)), [groups])
 
 
 @SEMANTICS.of("GlobalAveragePool")

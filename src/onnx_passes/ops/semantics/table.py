@@ -40,6 +40,8 @@ def arrays_key(arrays: Iterable[np.ndarray]) -> Hashable:
     return tuple((array.shape, blake2b(array.tobytes(), digest_size=16).digest()) for array in arrays)
 
 
+POOLING = "MaxPool"
+"""The place of a maximum of windows: for other attributes and elsewhere, ONNX Runtime passes over other NaN."""
 _EXACT_SEQUENCES = frozenset({"ReduceMax", "ReduceMin", "PoolMax", "Hardmax", "TopK", "TopKPlaces"})
 """Functions of sequences that round nothing."""
 
@@ -118,11 +120,15 @@ class OperatorView:
 
     def _note(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> None:
         """Note where a function of sequences is applied, if it rounds more than once."""
-        rounds = symbol.dtype.is_floating_point() and symbol.name not in _EXACT_SEQUENCES
-        if rounds and self.algebra.exact and (operands[0].shape[-1] > 1 or len(operands) > 1):
-            given = (x.elements(self.algebra) if x.known is None else x.known for x in self.inputs if x is not None)
-            params = (self.version, self.params())
-            self.evaluation.places.add(Place(self.node.op_type, params, arrays_key(given), sums=True))
+        pools, several = symbol.name == "PoolMax", operands[0].shape[-1] > 1 or len(operands) > 1
+        rounds = symbol.dtype.is_floating_point() and symbol.name not in _EXACT_SEQUENCES and several
+        if not self.algebra.exact or not (pools or rounds):
+            return
+        given = (x.elements(self.algebra) if x.known is None else x.known for x in self.inputs if x is not None)
+        # Versions of MaxPool are the same function, and kernels for its attributes differ in NaN only.
+        params = (self.node.op_type, self.params()) if pools else (self.version, self.params())
+        name = POOLING if pools else self.node.op_type
+        self.evaluation.places.add(Place(name, params, arrays_key(given), sums=not pools))
 
     def symbol(self, name: str, dtype: ir.DataType, *sources: ir.DataType, params: tuple[Any, ...] = ()) -> Symbol:
         """Name a function."""

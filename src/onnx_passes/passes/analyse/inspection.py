@@ -19,7 +19,7 @@ from onnx_passes.analysis.ranges.analyse import Known
 from onnx_passes.analysis.statistics import (
     GraphStatistics,
     Summary,
-    Weights,
+    TensorsOfType,
     bind,
     dynamic_inputs,
     require_known,
@@ -28,7 +28,7 @@ from onnx_passes.analysis.statistics import (
     weights_of,
 )
 from onnx_passes.analysis.streamlined import Streamlined, streamlined
-from onnx_passes.analysis.support import Quantizer, Support, quantizers_of, support_of
+from onnx_passes.analysis.support import QuantizerKind, Support, quantizers_of, support_of
 from onnx_passes.check.measuring import shapes_text, timed_sample
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
@@ -49,7 +49,7 @@ from onnx_passes.verify.samples.reference import read_inputs
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialRun:
     """Result of running a model in a default session of ONNX Runtime.
 
     ``runs`` is true only if the default session runs the model. ``seconds`` is the time of one run on generated inputs,
@@ -85,8 +85,8 @@ class Inspection(Displayed):
     summary: Summary
     dynamic: Mapping[str, list[str]]
     dimensions: Mapping[str, int]
-    weights: Mapping[str, Weights]
-    quantizers: Counter[Quantizer]
+    weights: Mapping[str, TensorsOfType]
+    quantizers: Counter[QuantizerKind]
     support: tuple[Support, ...]
     statistics: GraphStatistics
     cost: ModelCost
@@ -95,7 +95,7 @@ class Inspection(Displayed):
     ranges: tuple[TensorRange, ...] | None = None
     tensors: tuple[TensorStatistics, ...] | None = None
     notes: tuple[str, ...] = ()
-    trial: Trial | None = None
+    trial: TrialRun | None = None
     timed: Timed | None = None
 
     def __repr__(self) -> str:
@@ -117,8 +117,8 @@ class Inspection(Displayed):
         ``bits``: bit operations and memory of a quantized network, see ``ModelBitCost.to_json``, or null.
         ``ranges``: ``name, low, high, scale, channels, stuck, values, unread`` of tensors, or null if not requested.
         ``tensors``: ``TensorStatistics`` over the data, or null without data.
-        ``notes``: parts of the model that the numbers leave out. ``run``: ``runs, seconds, why, level``, see ``Trial``,
-        or null if not requested.
+        ``notes``: parts of the model that the numbers leave out. ``run``: ``runs, seconds, why, level``, or null if not
+        requested, see ``TrialRun``.
         ``time``: ``least, median, runs, sample, operators, why``, see ``Timed``, or null if not requested.
         """
         return {
@@ -205,7 +205,7 @@ def require_known_anywhere(model: ir.Model, inferred: ir.Model, sizes: Mapping[s
             require_known(model, {name: size})
 
 
-def try_to_run(model: ir.Model, dimensions: Mapping[str, int] | None = None) -> Trial:
+def try_to_run(model: ir.Model, dimensions: Mapping[str, int] | None = None) -> TrialRun:
     """Run the model once on generated inputs in a default session, else without optimizations.
 
     A default session runs in a process of its own: its optimizations are known to crash on some models.
@@ -214,14 +214,14 @@ def try_to_run(model: ir.Model, dimensions: Mapping[str, int] | None = None) -> 
     try:
         sample = generate(model, samples=1, dimensions=dimensions)[0]
         seconds = _seconds(by_default.ready(by_default.packed(model), apart=can_fork()), sample)
-        return Trial(True, seconds, level="default")
+        return TrialRun(True, seconds, level="default")
     except (ExecutionError, ModelError, UsageError) as error:
         why = _reason(error)
     try:
         sample = generate(model, samples=1, dimensions=dimensions)[0]
-        return Trial(False, _seconds(Executor().prepare(model, engine="onnxruntime"), sample), why, level="none")
+        return TrialRun(False, _seconds(Executor().prepare(model, engine="onnxruntime"), sample), why, level="none")
     except (ExecutionError, ModelError, UsageError) as error:
-        return Trial(False, why=_reason(error))
+        return TrialRun(False, why=_reason(error))
 
 
 def _seconds(ready: Executable, sample: Sample) -> float:

@@ -20,7 +20,7 @@ _KEEPS_PLACES = ("Cast", "Cos", "Identity", "Sin")
 
 
 @dataclass(frozen=True)
-class Piece:
+class StridedSlice:
     """Every ``step``-th element of the last axis of ``source``, from ``start`` to before ``stop``."""
 
     source: ir.Value
@@ -29,20 +29,20 @@ class Piece:
     step: int
 
     @staticmethod
-    def of(value: ir.Value) -> Piece | None:
+    def of(value: ir.Value) -> StridedSlice | None:
         """Return a value as a piece of the tensor it was sliced or split from; None if its size is unknown."""
         node, size = made_by(value, "Slice", "Split"), dimension(value, -1)
         if size is None:
             return None
         if node is not None and node.inputs[0] is not None:
-            outer = Piece.of(node.inputs[0])
+            outer = StridedSlice.of(node.inputs[0])
             found = None if outer is None else _sliced(node) if node.op_type == "Slice" else _split_off(node, value)
             if outer is not None and found is not None:
                 first, step = found
                 start = outer.start + first * outer.step
                 step *= outer.step
-                return Piece(outer.source, start, start + (size - 1) * step + 1, step)
-        return Piece(value, 0, size, 1)
+                return StridedSlice(outer.source, start, start + (size - 1) * step + 1, step)
+        return StridedSlice(value, 0, size, 1)
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def recognise(last: ir.Node) -> Rotation | Refusal | None:
 
 @dataclass(frozen=True)
 class _RotatedHalf:
-    negated: Piece
-    kept: Piece
+    negated: StridedSlice
+    kept: StridedSlice
     interleaved: bool
     nodes: tuple[ir.Node, ...]
 
@@ -108,7 +108,7 @@ def _read(
     last: ir.Node, straight: ir.Node, turned: ir.Node, sin: ir.Value, found: _RotatedHalf
 ) -> Rotation | Refusal | None:
     for value, cos in (straight.inputs[:2], straight.inputs[1::-1]):
-        piece = None if value is None else Piece.of(value)
+        piece = None if value is None else StridedSlice.of(value)
         if value is None or cos is None or piece is None or piece.source is not found.kept.source:
             continue
         nodes = (last, straight, turned, *found.nodes)
@@ -129,13 +129,13 @@ def _read(
     return no("sine and cosine do not multiply the same value", at=last)
 
 
-def _with_unrotated(rotation: Rotation, piece: Piece) -> Rotation:
+def _with_unrotated(rotation: Rotation, piece: StridedSlice) -> Rotation:
     """Include the unrotated elements, if they are concatenated after the rotated ones."""
     (use, *others) = [*rotation.output.uses(), None]
     join = None if use is None or others != [None] or rotation.output.is_graph_output() else use.node
     if not is_standard(join, "Concat") or len(join.inputs) != 2 or join.inputs[1] is None:
         return rotation
-    rest = Piece.of(join.inputs[1])
+    rest = StridedSlice.of(join.inputs[1])
     is_last = join.attributes.get_int("axis", 0) in (-1, _RANK - 1)
     if not is_last or join.inputs[0] is not rotation.output or rest is None:
         return rotation
@@ -170,7 +170,7 @@ def _joined(
     negation = made_by(first, "Neg")
     if negation is None or negation.inputs[0] is None or kept is None:
         return None
-    a, b = Piece.of(kept), Piece.of(negation.inputs[0])
+    a, b = StridedSlice.of(kept), StridedSlice.of(negation.inputs[0])
     if a is None or b is None or a.source is not b.source:
         return None
     return _RotatedHalf(b, a, interleaved, (*nodes, negation))

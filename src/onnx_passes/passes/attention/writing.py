@@ -24,7 +24,7 @@ FLAT = 3
 """The rank of tensors without an axis of heads."""
 
 
-class Found(Protocol):
+class AttentionMatch(Protocol):
     """A match with the nodes that compute only its result, the last one at the end."""
 
     @property
@@ -33,7 +33,7 @@ class Found(Protocol):
         ...
 
 
-Form = TypeVar("Form", bound=Found)
+Form = TypeVar("Form", bound=AttentionMatch)
 
 
 def fuse_each(

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.edits import is_dead, remove_all
-from onnx_passes.graph.liveness import Reaching
+from onnx_passes.graph.liveness import LiveParts
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -29,7 +29,7 @@ class RemoveUnusedNodes(EditorPass):
 
     def edit(self, model: ir.Model, editor: Editor) -> None:
         """Remove dead nodes and initializers of one graph or function."""
-        live = Reaching(editor.graph, kept=True)
+        live = LiveParts(editor.graph, kept=True)
         # Inner graphs first, so that they no longer read the values removed from outer graphs.
         for graph in reversed(live.graphs):
             dead = [node for node in graph if node not in live.nodes]

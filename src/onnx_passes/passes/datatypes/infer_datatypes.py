@@ -17,7 +17,7 @@ from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
 from onnx_passes.graph.wording import count
 from onnx_passes.passes.datatypes.facts import Fact
-from onnx_passes.passes.datatypes.inference import Inference
+from onnx_passes.passes.datatypes.inference import DatatypeInference
 
 _INDICES = (ir.DataType.INT64, ir.DataType.BOOL)
 """Element types of shapes, indices and conditions, which get no data type."""
@@ -50,7 +50,7 @@ class InferDatatypes(Annotation):
 
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Infer the data types, and write the new ones."""
-        inference = Inference(ranges_of(model), allow_scaledint=self.allow_scaledint)
+        inference = DatatypeInference(ranges_of(model), allow_scaledint=self.allow_scaledint)
         inference.run(model.graph)
         modified, wrong, wide = False, list[str](), 0
         for value, fact in list(_to_be_written(model.graph, inference)):
@@ -74,7 +74,7 @@ class InferDatatypes(Annotation):
         return PassResult(model, modified=modified)
 
 
-def _to_be_written(graph: ir.Graph, inference: Inference) -> Iterator[tuple[ir.Value, Fact]]:
+def _to_be_written(graph: ir.Graph, inference: DatatypeInference) -> Iterator[tuple[ir.Value, Fact]]:
     """Yield inferred facts; for indices and non-integer constants only to replace a declared type."""
     declared = {value for value in annotations.values(graph) if datatype_of(value) is not None}
     for value in declared:

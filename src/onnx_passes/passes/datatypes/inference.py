@@ -28,7 +28,7 @@ _OF_SOME: Mapping[str, tuple[int, ...]] = {
 """Operands with the numbers of the result, for operators with further inputs."""
 
 
-class Inference(Forward[Fact]):
+class DatatypeInference(Forward[Fact]):
     """Facts about all values of a model: ``results`` of nodes, and the ``constants`` that are read.
 
     ``inexact`` are sums that floats may round.

@@ -11,7 +11,7 @@ from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.uses import is_only_read_by
-from onnx_passes.passes.eliminate.scalars import ELEMENTWISE, Plan, gains, makes_vector, picked, unsqueezed
+from onnx_passes.passes.eliminate.scalars import ELEMENTWISE, VectorPlan, gains, makes_vector, picked, unsqueezed
 from onnx_passes.rewrite.hints import hints, in_opset
 from onnx_passes.rewrite.laws import LawPass, Vocabulary
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
@@ -48,7 +48,7 @@ def _gathered(op: Builder, squeeze: ir.Node, cut: ir.Node) -> Rewritten:
 
 
 def _computed_with_vectors(op: Builder, unsqueeze: ir.Node) -> Rewritten:
-    plan = Plan(unsqueeze)
+    plan = VectorPlan(unsqueeze)
     twin = unsqueezed(plan.scalar, unsqueeze) if makes_vector(unsqueeze) else None
     if twin is not None:
         return twin

@@ -21,7 +21,7 @@ _FEW = 16
 """Most consumers of a value that are searched."""
 
 
-class Plan:
+class VectorPlan:
     """Plan to compute a vector of one element from vectors, instead of the scalar that an Unsqueeze reads.
 
     ``recipes`` maps each scalar of the computation, operands first, to its replacement: an existing vector, a constant,
@@ -121,7 +121,7 @@ class Plan:
         return None
 
 
-def gains(plan: Plan) -> bool:
+def gains(plan: VectorPlan) -> bool:
     """Return whether nodes are saved, counting a Gather with other consumers twice."""
     inside = {*plan.computed, plan.unsqueeze}
     gone = {node: is_only_read_by(node.outputs[0], inside) for node in plan.selected}

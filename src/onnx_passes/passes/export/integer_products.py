@@ -12,7 +12,7 @@ from onnx_passes.analysis.sums import Bounds, greatest_sum, sums_within
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.export.integer_elementwise import arithmetic
-from onnx_passes.passes.export.integer_twins import IntegerTwins, Term
+from onnx_passes.passes.export.integer_twins import ConvolutionTerm, IntegerTwins
 from onnx_passes.passes.integers.containers import SMALL, bounds_of, container, is_exact_product, may_saturate
 
 _INT8, _UINT8, _INT32 = ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT32
@@ -162,13 +162,13 @@ def joined(twins: IntegerTwins, node: ir.Node) -> ir.Value | str:
     return arithmetic(twins, node) if isinstance(found, str) else found
 
 
-def sums_of_digits(graph: ir.Graph) -> dict[ir.Node, list[Term]]:
+def sums_of_digits(graph: ir.Graph) -> dict[ir.Node, list[ConvolutionTerm]]:
     """Return the sums of convolutions by digits of weights, before anything is converted."""
     found = {node: _terms(node.outputs[0], 1) for node in graph if node.op_type == "Add" and not node.domain}
     return {node: terms for node, terms in found.items() if terms}
 
 
-def _terms(value: ir.Value | None, factor: int) -> list[Term] | None:
+def _terms(value: ir.Value | None, factor: int) -> list[ConvolutionTerm] | None:
     """Return the convolutions of one image that are added in doubles to a value; None for other values."""
     node = None if value is None or value.dtype is not ir.DataType.DOUBLE else value.producer()
     if node is None:
@@ -184,7 +184,7 @@ def _terms(value: ir.Value | None, factor: int) -> list[Term] | None:
     is_conv = source is not None and source.op_type == "Conv" and not source.domain and len(source.inputs) == 2
     if source is None or not is_conv or constant(source.inputs[1]) is None:
         return None
-    return [Term(factor, source, source.inputs[0], source.inputs[1])]
+    return [ConvolutionTerm(factor, source, source.inputs[0], source.inputs[1])]
 
 
 def _share_image(a: ir.Node, b: ir.Node) -> bool:

@@ -16,7 +16,7 @@ from onnx_passes.passes.integers.twins import Twins
 from onnx_passes.rewrite.editor import Editor
 
 
-class Term(NamedTuple):
+class ConvolutionTerm(NamedTuple):
     """A convolution of an image, and its factor in a sum."""
 
     factor: int
@@ -29,7 +29,11 @@ class IntegerTwins(Twins):
     """Records the integers from which floats are cast, and returns or builds the integers of a value."""
 
     def __init__(
-        self, editor: Editor, ranges: Mapping[ir.Value, Range], sums: Mapping[ir.Node, Sequence[Term]], target: Target
+        self,
+        editor: Editor,
+        ranges: Mapping[ir.Value, Range],
+        sums: Mapping[ir.Node, Sequence[ConvolutionTerm]],
+        target: Target,
     ) -> None:
         super().__init__(editor)
         self.sums = sums

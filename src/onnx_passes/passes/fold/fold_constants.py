@@ -110,7 +110,7 @@ class _Round:
         self.room = room
         self.inferred = inferred
         self.changed = self.waiting = self.branched = False
-        self.refused = Refusals()
+        self.refused = FoldRefusals()
         self.may_fold = Eligibility(
             editor.scope.model, editor.scope.container.opset_imports, dequantize=options.dequantize
         )
@@ -139,7 +139,7 @@ class _Round:
                 self.editor.refuse(_CONSTANT, "an input is not constant" if variable else reason, node, at=variable)
 
     def _fold(self) -> None:
-        limits = Limits(self.options.max_size, self.options.max_input, self.options.max_growth)
+        limits = FoldLimits(self.options.max_size, self.options.max_input, self.options.max_growth)
         candidates = Candidates(
             self.editor.graph,
             self.may_fold,
@@ -161,7 +161,7 @@ class _Round:
             self.editor.remove("unused constant", unread)
 
     def _store(
-        self, results: Results, candidates: Candidates, limits: Limits, named: Collection[str]
+        self, results: Results, candidates: Candidates, limits: FoldLimits, named: Collection[str]
     ) -> Iterator[ir.Node]:
         """Store the results of each node that has all that are read; without, it would have to stay anyway."""
         by_node: dict[ir.Node, dict[ir.Value, ir.TensorProtocol]] = {}
@@ -190,7 +190,7 @@ _GROWTH = 4
 
 
 @dataclass(frozen=True)
-class Limits:
+class FoldLimits:
     """Bytes of a result, of an input, and of everything that is added."""
 
     size: int | None
@@ -216,7 +216,7 @@ _INEXACT = "in half precision that ONNX Runtime does not round where they stand"
 _OVERRIDABLE = "on defaults of inputs, constant only after remove-initializers-from-inputs"
 
 
-class Refusals(dict[str, dict[ir.Node, int]]):
+class FoldRefusals(dict[str, dict[ir.Node, int]]):
     """Nodes that a limit excludes, with the bytes that they would need, by the reason, which names the option."""
 
     def has(self, node: ir.Node) -> bool:
@@ -241,14 +241,14 @@ class Selection:
     def __init__(
         self,
         candidates: Candidates,
-        limits: Limits,
+        limits: FoldLimits,
         inexact: Collection[ir.Value],
         named: Collection[str],
         room: int,
     ) -> None:
         self.wanted: list[ir.Value] = []
         self.added: dict[ir.Node, int] = {}
-        self.refused = Refusals({_LARGE: dict(candidates.huge), _GROWING: {}, _FED: dict(candidates.fed)})
+        self.refused = FoldRefusals({_LARGE: dict(candidates.huge), _GROWING: {}, _FED: dict(candidates.fed)})
         self.refused |= {_INEXACT: {}, _OVERRIDABLE: candidates.overridable}
         folded = set(candidates.nodes)
         readers = Counter(value for node in candidates.nodes for value in node.inputs if value is not None)

@@ -19,7 +19,7 @@ from onnx_passes.graph.shapes import dims, rank
 from onnx_passes.passes.fuse.layer_laws import normalization_of
 from onnx_passes.passes.layout.images import CHANNELS_LAST, ChannelsLast, ChannelsLastForm, follower, to_first, to_last
 from onnx_passes.passes.layout.interface import convert_input, convert_output, transpose_of
-from onnx_passes.passes.layout.layouts import Change
+from onnx_passes.passes.layout.layouts import LayoutChange
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 from onnx_passes.rewrite.refusal import Refusal, no
@@ -125,12 +125,12 @@ def _transposed(arrays: Mapping[str, np.ndarray], perms: Mapping[str, Sequence[i
     return {name: array.transpose(perms[name]) if name in perms else array for name, array in arrays.items()}
 
 
-def _change(length: int, *, first: bool) -> Change:
+def _change(length: int, *, first: bool) -> LayoutChange:
     """Return the change of layout from channels first, or from channels last, to the other."""
     letters = _LETTERS.get(length, "")
     if first:
-        return Change(tuple(to_last(length)), letters)
-    return Change(tuple(to_first(length)), "".join(letters[axis] for axis in to_last(length)) if letters else "")
+        return LayoutChange(tuple(to_last(length)), letters)
+    return LayoutChange(tuple(to_first(length)), "".join(letters[axis] for axis in to_last(length)) if letters else "")
 
 
 def _turn_input(editor: Editor, value: ir.Value) -> None:

@@ -25,7 +25,7 @@ from onnx_passes.passes.layout.interface import (
     return_instead,
     transpose_of,
 )
-from onnx_passes.passes.layout.layouts import Change, change_text, parse_change
+from onnx_passes.passes.layout.layouts import LayoutChange, change_text, parse_change
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -51,8 +51,8 @@ class ConvertLayouts(EditorPass):
     out: tuple[Any, ...] = option((), "for each output the original and the returned layout")
     keep_interface: bool = option(False, "insert converters at inputs and outputs, which keep their layouts")
 
-    _inputs: dict[str, Change] = internal(default_factory=dict[str, Change])
-    _outputs: dict[str, Change] = internal(default_factory=dict[str, Change])
+    _inputs: dict[str, LayoutChange] = internal(default_factory=dict[str, LayoutChange])
+    _outputs: dict[str, LayoutChange] = internal(default_factory=dict[str, LayoutChange])
 
     def __post_init__(self) -> None:
         self.inp = tuple(map(change_text, self.inp))
@@ -95,20 +95,20 @@ class ConvertLayouts(EditorPass):
         return {name: _transposed(array, self._outputs.get(name)) for name, array in results.items()}
 
 
-def _transposed(array: np.ndarray, change: Change | None, *, back: bool = False) -> np.ndarray:
+def _transposed(array: np.ndarray, change: LayoutChange | None, *, back: bool = False) -> np.ndarray:
     if change is None:
         return array
     return array.transpose(np.argsort(change.perm) if back else change.perm)
 
 
-def _pending(values: Sequence[ir.Value], texts: Sequence[str], what: str) -> list[tuple[ir.Value, Change]]:
+def _pending(values: Sequence[ir.Value], texts: Sequence[str], what: str) -> list[tuple[ir.Value, LayoutChange]]:
     """Pair values with their changes, without changes that are already applied."""
     if len(texts) > len(values):
         raise PassFailedError(
             f"layouts of {len(texts)} {what}s are given, the model has {len(values)}",
             hint="give one for each, in order",
         )
-    found: list[tuple[ir.Value, Change]] = []
+    found: list[tuple[ir.Value, LayoutChange]] = []
     for value, text in zip(values, texts, strict=False):
         change = parse_change(text)
         if change is None or value.metadata_props.get(MARK) == str(change):
@@ -124,7 +124,7 @@ def _pending(values: Sequence[ir.Value], texts: Sequence[str], what: str) -> lis
     return found
 
 
-def _put_at_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
+def _put_at_input(graph: ir.Graph, value: ir.Value, change: LayoutChange, names: Names) -> None:
     """Insert a converter and its inverse after an input."""
     graph.opset_imports.setdefault(OUR_DOMAIN, 1)
     nodes = _there_and_back(value, change, names)
@@ -133,13 +133,13 @@ def _put_at_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names
     prepend(graph, nodes)
 
 
-def _put_at_output(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
+def _put_at_output(graph: ir.Graph, value: ir.Value, change: LayoutChange, names: Names) -> None:
     """Insert a converter and its inverse before an output."""
     graph.opset_imports.setdefault(OUR_DOMAIN, 1)
     return_instead(graph, value, _there_and_back(value, change, names), change, names)
 
 
-def _there_and_back(value: ir.Value, change: Change, names: Names) -> list[ir.Node]:
+def _there_and_back(value: ir.Value, change: LayoutChange, names: Names) -> list[ir.Node]:
     """Make a converter and the transposition that undoes it."""
     assert value.shape is not None
     name = names.node(f"{value.name}/LayoutConverter")

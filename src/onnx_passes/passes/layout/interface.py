@@ -9,13 +9,13 @@ import onnx_ir as ir
 from onnx_passes.graph.edits import carry_annotations, copy_type, prepend, read_instead
 from onnx_passes.graph.names import Names
 from onnx_passes.graph.permutations import inverse
-from onnx_passes.passes.layout.layouts import Change
+from onnx_passes.passes.layout.layouts import LayoutChange
 
 MARK = "onnx_passes.layout"
 """Metadata key of an input or output for its change of layout."""
 
 
-def convert_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
+def convert_input(graph: ir.Graph, value: ir.Value, change: LayoutChange, names: Names) -> None:
     """Transpose an input to its original layout, and set the shape of the new layout."""
     old = value.shape
     assert old is not None
@@ -28,7 +28,7 @@ def convert_input(graph: ir.Graph, value: ir.Value, change: Change, names: Names
     prepend(graph, [node])
 
 
-def convert_output(graph: ir.Graph, value: ir.Value, change: Change, names: Names) -> None:
+def convert_output(graph: ir.Graph, value: ir.Value, change: LayoutChange, names: Names) -> None:
     """Return the transposed value under the original name; the original value gets another name."""
     assert value.shape is not None
     node = transpose_of(value, change.perm, names)
@@ -36,7 +36,9 @@ def convert_output(graph: ir.Graph, value: ir.Value, change: Change, names: Name
     return_instead(graph, value, [node], change, names)
 
 
-def return_instead(graph: ir.Graph, value: ir.Value, nodes: Sequence[ir.Node], change: Change, names: Names) -> None:
+def return_instead(
+    graph: ir.Graph, value: ir.Value, nodes: Sequence[ir.Node], change: LayoutChange, names: Names
+) -> None:
     """Return the result of the last node instead of ``value``, under its name."""
     result = nodes[-1].outputs[0]
     result.name, value.name = value.name, names.value(f"{value.name}_{change.assumes.lower() or 'before'}")

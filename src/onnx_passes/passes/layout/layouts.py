@@ -14,7 +14,7 @@ _HINT = "write NHWC>NCHW, 0312, - for no change, or {assumes: NHWC, perm: [0, 3,
 
 
 @dataclass(frozen=True)
-class Change:
+class LayoutChange:
     """A permutation of axes; ``assumes`` and ``gives`` are the layouts before and after it, if named."""
 
     perm: tuple[int, ...]
@@ -29,7 +29,7 @@ class Change:
         return f"{self.assumes}{_ARROW}{self.gives}" if self.assumes else "".join(map(str, self.perm))
 
 
-def parse_change(given: object) -> Change | None:
+def parse_change(given: object) -> LayoutChange | None:
     """Parse a change from text or a configuration entry; None for no change."""
     if given is None or given == _KEEP or given == {}:
         return None
@@ -53,12 +53,12 @@ def change_text(given: object) -> str:
     return _KEEP if change is None else str(change)
 
 
-def _checked(perm: list[Any], assumes: str, given: object) -> Change:
+def _checked(perm: list[Any], assumes: str, given: object) -> LayoutChange:
     if not perm or sorted(map(str, perm)) != sorted(map(str, range(len(perm)))):
         raise _refused(given)
     if assumes and (len(assumes) != len(perm) or len(set(assumes)) != len(assumes)):
         raise _refused(given)
-    return Change(tuple(int(axis) for axis in perm), assumes)
+    return LayoutChange(tuple(int(axis) for axis in perm), assumes)
 
 
 def _refused(given: object) -> OptionError:

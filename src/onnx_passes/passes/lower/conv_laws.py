@@ -15,19 +15,19 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank, static_shape
 from onnx_passes.graph.uses import is_used_elsewhere
 from onnx_passes.passes.lower.image_rows import product_of_image
-from onnx_passes.passes.lower.windows import PADDING, Window, unfold, windows_of
+from onnx_passes.passes.lower.windows import PADDING, AxisWindow, unfold, windows_of
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 
-def _windows(x: ir.Value, w: ir.Value, node: ir.Node) -> list[Window] | Refusal:
+def _windows(x: ir.Value, w: ir.Value, node: ir.Node) -> list[AxisWindow] | Refusal:
     shape = static_shape(w)
     if shape is None or 0 in shape or dimension(x, 1) is None or dimension(x, 0) == 0:
         return no("the shape of the weights, or the number of channels, is not known or zero", at=w)
     return windows_of(x, node, shape[2:]) if node.op_type == "Conv" else _spread_windows(x, node, shape[2:])
 
 
-def _spread_windows(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[Window] | Refusal:
+def _spread_windows(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[AxisWindow] | Refusal:
     """Return the windows of a transposed convolution: the input elements that contribute to each output."""
     dims = len(kernel)
     mode = node.attributes.get_string("auto_pad", "NOTSET")
@@ -39,7 +39,7 @@ def _spread_windows(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[W
     dilations = node.attributes.get_ints("dilations") or (1,) * dims
     more = node.attributes.get_ints("output_padding") or (0,) * dims
     pads = (node.attributes.get_ints("pads") if mode == "NOTSET" else None) or (0,) * (2 * dims)
-    found: list[Window] = []
+    found: list[AxisWindow] = []
     for axis in range(dims):
         size, stride = dimension(x, axis + 2), strides[axis]
         if not size:
@@ -51,7 +51,7 @@ def _spread_windows(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[W
         steps = np.arange(outputs)[:, None] + pads[axis] - np.arange(kernel[axis])[None, :] * dilations[axis]
         places, between = np.divmod(steps, stride)
         inside = (between == 0) & (places >= 0) & (places < size)
-        found.append(Window(size, np.where(inside, places, PADDING), np.sum(inside, axis=1)))
+        found.append(AxisWindow(size, np.where(inside, places, PADDING), np.sum(inside, axis=1)))
     return found
 
 
@@ -77,7 +77,7 @@ def _product_of_rows(op: Builder, node: ir.Node, x: ir.Value, w: ir.Value) -> Re
     return op.Transpose(result, perm=[0, len(outputs) + 1, *range(1, len(outputs) + 1)])
 
 
-def columns(op: Builder, x: ir.Value, windows: Sequence[Window]) -> ir.Value:
+def columns(op: Builder, x: ir.Value, windows: Sequence[AxisWindow]) -> ir.Value:
     """Build ``[N, outputs…, C * kernel]``: the elements of each window, over all channels."""
     dims = len(windows)
     if all(window.is_whole for window in windows):
@@ -89,7 +89,7 @@ def columns(op: Builder, x: ir.Value, windows: Sequence[Window]) -> ir.Value:
     return op.Reshape(seen, np.array([0, *(window.outputs for window in windows), _size(x, windows)], np.int64))
 
 
-def _size(x: ir.Value, windows: Sequence[Window]) -> int:
+def _size(x: ir.Value, windows: Sequence[AxisWindow]) -> int:
     """Return the number of elements of a window, over all channels."""
     return (dimension(x, 1) or 0) * math.prod(window.places.shape[1] for window in windows)
 

@@ -14,13 +14,13 @@ from onnx_passes.core.options import option
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.passes.lower.image_rows import average_of_image, largest_of_image
-from onnx_passes.passes.lower.windows import Window, unfold, windows_of
+from onnx_passes.passes.lower.windows import AxisWindow, unfold, windows_of
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 
-def _windows(x: ir.Value, node: ir.Node) -> list[Window] | Refusal:
+def _windows(x: ir.Value, node: ir.Node) -> list[AxisWindow] | Refusal:
     if x.dtype is None:
         return no("the type of the input is not known", at=x)
     windows = windows_of(x, node, node.attributes.get_ints("kernel_shape", ()))
@@ -58,7 +58,7 @@ def _spatial_axes(x: ir.Value) -> list[int]:
     return list(range(2, rank(x) or 0))
 
 
-def _kernel_axes(windows: Sequence[Window]) -> list[int]:
+def _kernel_axes(windows: Sequence[AxisWindow]) -> list[int]:
     return [3 + 2 * number for number in range(len(windows))]
 
 

@@ -19,7 +19,7 @@ PADDING = -1
 
 
 @dataclass(frozen=True)
-class Window:
+class AxisWindow:
     """A window along one axis: ``places[o, k]`` is the input position of its element ``k`` at output ``o``.
 
     ``counted`` is the number of window elements inside the input or its padding: ``ceil_mode`` may add others.
@@ -45,7 +45,7 @@ class Window:
         return np.sum(self.places != PADDING, axis=1)
 
 
-def windows_of(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[Window] | Refusal:
+def windows_of(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[AxisWindow] | Refusal:
     """Return the windows of a convolution or pooling along all spatial axes of its input."""
     if rank(x) != len(kernel) + 2:
         return no("the rank of the input is not known", at=x)
@@ -58,14 +58,14 @@ def windows_of(x: ir.Value, node: ir.Node, kernel: Sequence[int]) -> list[Window
     return [_window(sliding, axis, size) for axis, size in enumerate(sizes)]
 
 
-def _window(sliding: SlidingWindows, axis: int, size: int) -> Window:
+def _window(sliding: SlidingWindows, axis: int, size: int) -> AxisWindow:
     begin, end = sliding.padding(axis)
     steps = sliding.starts(axis, size)[:, None] + sliding.offsets(axis)
     inside = (steps >= begin) & (steps < begin + size)
-    return Window(size, np.where(inside, steps - begin, PADDING), np.sum(steps < begin + size + end, axis=1))
+    return AxisWindow(size, np.where(inside, steps - begin, PADDING), np.sum(steps < begin + size + end, axis=1))
 
 
-def unfold(op: Builder, x: ir.Value, windows: Sequence[Window], fill: ir.Value) -> ir.Value:
+def unfold(op: Builder, x: ir.Value, windows: Sequence[AxisWindow], fill: ir.Value) -> ir.Value:
     """Gather the elements of windows: from ``[N, C, …]`` to ``[N, C, outputs, kernel, outputs, kernel, …]``.
 
     Padding is one element appended along each axis that needs it, shared by all window elements outside the input.

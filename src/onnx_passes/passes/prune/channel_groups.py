@@ -19,7 +19,7 @@ from onnx_passes.ops.multi_threshold import channel_axis
 from onnx_passes.ops.quantizer import is_quantizer
 
 
-class Place(NamedTuple):
+class ChannelPlace(NamedTuple):
     """Position of channels: the axis, counted from the end, and the number of consecutive elements per channel."""
 
     axis: int
@@ -27,13 +27,13 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Spread:
+class ChannelSpread:
     """Channels of an operator that computes each channel alone: their positions in inputs, results and constants.
 
     ``cuts`` maps indices of constant inputs to the axis of channels, counted from the end.
     """
 
-    places: dict[ir.Value, Place]
+    places: dict[ir.Value, ChannelPlace]
     cuts: dict[int, int] = field(default_factory=dict[int, int])
 
 
@@ -42,9 +42,9 @@ class ChannelGroup:
     """Values with the same channels: ``makers`` compute them, ``between`` maps each, ``readers`` contract them."""
 
     channels: int
-    places: dict[ir.Value, Place] = field(default_factory=dict[ir.Value, Place])
+    places: dict[ir.Value, ChannelPlace] = field(default_factory=dict[ir.Value, ChannelPlace])
     makers: dict[ir.Node, None] = field(default_factory=dict[ir.Node, None])
-    between: dict[ir.Node, Spread] = field(default_factory=dict[ir.Node, Spread])
+    between: dict[ir.Node, ChannelSpread] = field(default_factory=dict[ir.Node, ChannelSpread])
     readers: dict[ir.Node, None] = field(default_factory=dict[ir.Node, None])
 
     @property
@@ -81,13 +81,13 @@ def group_of(maker: ir.Node) -> ChannelGroup | str:
     return group
 
 
-def made_place(node: ir.Node) -> Place | None:
+def made_place(node: ir.Node) -> ChannelPlace | None:
     """Return the position of the channels that a product with constant weights computes; None for other nodes."""
     weights = _weights(node)
     length = rank(node.outputs[0])
     if weights is None or length is None:
         return None
-    return Place(1 - length) if node.op_type == "Conv" else Place(-1)
+    return ChannelPlace(1 - length) if node.op_type == "Conv" else ChannelPlace(-1)
 
 
 def _weights(node: ir.Node) -> tuple[int, ...] | None:
@@ -109,11 +109,13 @@ def _boundary(value: ir.Value) -> str:
     return ""
 
 
-def _enter(group: ChannelGroup, node: ir.Node, value: ir.Value, place: Place) -> dict[ir.Value, Place] | str:
+def _enter(
+    group: ChannelGroup, node: ir.Node, value: ir.Value, place: ChannelPlace
+) -> dict[ir.Value, ChannelPlace] | str:
     """Add a node to the group; return the values whose channels it connects, or the reason for a refusal."""
     if node in group.between:
         return {}
-    if node.outputs[0] is value and made_place(node) == Place(place.axis):
+    if node.outputs[0] is value and made_place(node) == ChannelPlace(place.axis):
         group.makers[node] = None
         return {}
     if node.inputs[0] is value and _reads(node, place):
@@ -126,16 +128,16 @@ def _enter(group: ChannelGroup, node: ir.Node, value: ir.Value, place: Place) ->
     return spread.places
 
 
-def _reads(node: ir.Node, place: Place) -> bool:
+def _reads(node: ir.Node, place: ChannelPlace) -> bool:
     length = rank(node.inputs[0])
     if _weights(node) is None or length is None:
         return False
-    return place == Place(1 - length) if node.op_type == "Conv" else place.axis == -1
+    return place == ChannelPlace(1 - length) if node.op_type == "Conv" else place.axis == -1
 
 
-def _spread(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+def _spread(node: ir.Node, value: ir.Value, place: ChannelPlace, channels: int) -> ChannelSpread | str:
     family = traits_of(node).kind
-    rule: Callable[[ir.Node, ir.Value, Place, int], Spread | str] | None = _RULES.get(node.op_type)
+    rule: Callable[[ir.Node, ir.Value, ChannelPlace, int], ChannelSpread | str] | None = _RULES.get(node.op_type)
     if rule is None and (family == "elementwise" or (node.domain in QONNX_DOMAINS and is_quantizer(node))):
         rule = _elementwise
     if rule is None and family in ("pooling", "reduction"):
@@ -145,9 +147,11 @@ def _spread(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spre
     return rule(node, value, place, channels)
 
 
-def _elementwise(node: ir.Node, value: ir.Value, place: Place, channels: int, first: int = 0) -> Spread | str:
+def _elementwise(
+    node: ir.Node, value: ir.Value, place: ChannelPlace, channels: int, first: int = 0
+) -> ChannelSpread | str:
     """Return the operands as wide as the result along the axis; broadcast operands have no channels."""
-    places, cuts = dict[ir.Value, Place](), dict[int, int]()
+    places, cuts = dict[ir.Value, ChannelPlace](), dict[int, int]()
     for index, given in enumerate([*node.inputs[first:], node.outputs[0]]):
         if given is None or (rank(given) is not None and (rank(given) or 0) < -place.axis):
             continue
@@ -159,10 +163,10 @@ def _elementwise(node: ir.Node, value: ir.Value, place: Place, channels: int, fi
                 places[given] = place
         elif size != 1 or given is node.outputs[0]:
             return f"{name_of(node)} does not compute its channels one by one"
-    return Spread(places, cuts)
+    return ChannelSpread(places, cuts)
 
 
-def _thresholds(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+def _thresholds(node: ir.Node, value: ir.Value, place: ChannelPlace, channels: int) -> ChannelSpread | str:
     length, held = rank(value), constant(node.inputs[1])
     places = {given: place for given in (node.inputs[0], node.outputs[0]) if given is not None}
     if held is None or length is None or value not in places:
@@ -176,23 +180,23 @@ def _thresholds(node: ir.Node, value: ir.Value, place: Place, channels: int) -> 
                 cuts[index] = place.axis - 1
             elif size not in (1, None):
                 return f"{name_of(node)} does not compute its channels one by one"
-        return Spread(places, cuts)
+        return ChannelSpread(places, cuts)
     if held.shape[0] == 1:
-        return Spread(places)
+        return ChannelSpread(places)
     axis = channel_axis(node.attributes.get_string("data_layout", ""), length) - length
     if axis != place.axis or held.shape[0] != channels * place.block:
         return f"the thresholds of {name_of(node)} are for another axis"
-    return Spread(places, {1: -2})
+    return ChannelSpread(places, {1: -2})
 
 
-def _pooling(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+def _pooling(node: ir.Node, value: ir.Value, place: ChannelPlace, channels: int) -> ChannelSpread | str:
     length = rank(value)
-    if length is None or place != Place(1 - length):
+    if length is None or place != ChannelPlace(1 - length):
         return f"{name_of(node)} does not compute its channels one by one"
-    return Spread({given: place for given in (node.inputs[0], node.outputs[0]) if given is not None})
+    return ChannelSpread({given: place for given in (node.inputs[0], node.outputs[0]) if given is not None})
 
 
-def _reduction(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+def _reduction(node: ir.Node, value: ir.Value, place: ChannelPlace, channels: int) -> ChannelSpread | str:
     x, axes = node.inputs[0], reduced_axes(node)
     length = rank(x)
     if x is None or axes is None or length is None or node.op_type.startswith("Arg"):
@@ -203,32 +207,37 @@ def _reduction(node: ir.Node, value: ir.Value, place: Place, channels: int) -> S
     if before in gone:
         return f"{name_of(node)} reduces over its channels"
     after = left.index(before) - len(left)
-    return Spread({x: Place(before - length, place.block), node.outputs[0]: Place(after, place.block)})
+    return ChannelSpread(
+        {x: ChannelPlace(before - length, place.block), node.outputs[0]: ChannelPlace(after, place.block)}
+    )
 
 
-def _depthwise(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+def _depthwise(node: ir.Node, value: ir.Value, place: ChannelPlace, channels: int) -> ChannelSpread | str:
     shape, length, bias = static_shape(node.inputs[1]), rank(value), argument(node, 2)
     alone = shape is not None and shape[:2] == (channels, 1) and node.attributes.get_int("group", 1) == channels
     held = constant(node.inputs[1]) is not None and (bias is None or constant(bias) is not None)
-    if not alone or not held or length is None or shape is None or place != Place(1 - length):
+    if not alone or not held or length is None or shape is None or place != ChannelPlace(1 - length):
         return f"{name_of(node)} does not compute its channels one by one"
     x = node.inputs[0]
     assert x is not None
-    return Spread({x: place, node.outputs[0]: place}, {1: -len(shape), **({} if bias is None else {2: -1})})
+    return ChannelSpread({x: place, node.outputs[0]: place}, {1: -len(shape), **({} if bias is None else {2: -1})})
 
 
-def _transpose(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+def _transpose(node: ir.Node, value: ir.Value, place: ChannelPlace, channels: int) -> ChannelSpread | str:
     x, length = node.inputs[0], rank(value)
     if x is None or length is None:
         return f"the rank of '{value.name}' is not known"
     perm = list(node.attributes.get_ints("perm") or range(length)[::-1])
     before = place.axis if value is x else perm[place.axis] - length
-    return Spread(
-        {x: Place(before, place.block), node.outputs[0]: Place(perm.index(before + length) - length, place.block)}
+    return ChannelSpread(
+        {
+            x: ChannelPlace(before, place.block),
+            node.outputs[0]: ChannelPlace(perm.index(before + length) - length, place.block),
+        }
     )
 
 
-def _flattened(node: ir.Node, value: ir.Value, place: Place, channels: int) -> Spread | str:
+def _flattened(node: ir.Node, value: ir.Value, place: ChannelPlace, channels: int) -> ChannelSpread | str:
     """Return the channels of a flattening, which has the pixels of a channel as consecutive elements."""
     x, result = node.inputs[0], node.outputs[0]
     length, pixels = rank(x), 1
@@ -238,11 +247,11 @@ def _flattened(node: ir.Node, value: ir.Value, place: Place, channels: int) -> S
         return f"{name_of(node)} mixes its channels with other axes"
     pixels = math.prod(known)
     block = place.block * pixels if value is x else place.block
-    expected = Place(1 - length, block // pixels) if block % pixels == 0 else None
+    expected = ChannelPlace(1 - length, block // pixels) if block % pixels == 0 else None
     is_flat = dimension(result, 1) == channels * block and (node.op_type == "Flatten" or _keeps_rows(node))
     if expected is None or not is_flat or (value is x and place != expected):
         return f"{name_of(node)} mixes its channels with other axes"
-    return Spread({x: expected, result: Place(-1, block)})
+    return ChannelSpread({x: expected, result: ChannelPlace(-1, block)})
 
 
 def _keeps_rows(node: ir.Node) -> bool:
@@ -253,7 +262,7 @@ def _keeps_rows(node: ir.Node) -> bool:
     return shape[0] == 0 or shape[0] in (-1, dimension(node.inputs[0], 0))
 
 
-_RULES: dict[str, Callable[[ir.Node, ir.Value, Place, int], Spread | str]] = {
+_RULES: dict[str, Callable[[ir.Node, ir.Value, ChannelPlace, int], ChannelSpread | str]] = {
     "MultiThreshold": _thresholds,
     "Conv": _depthwise,
     "Transpose": _transpose,

@@ -16,7 +16,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import carry_annotations
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.integers.containers import held_integers, is_exact_product
-from onnx_passes.passes.prune.channel_groups import ChannelGroup, Place, group_of, made_place
+from onnx_passes.passes.prune.channel_groups import ChannelGroup, ChannelPlace, group_of, made_place
 from onnx_passes.rewrite.editor import Editor, Rewrite
 from onnx_passes.rewrite.passes import EditorPass
 
@@ -201,7 +201,7 @@ class _Pruning:
             inputs[1] = np.array([shape[0], len(self._elements(place)) if shape[1] > 0 else shape[1]], np.int64)
         return {"group": len(self.kept)} if node.op_type == "Conv" else {}
 
-    def _elements(self, place: Place) -> np.ndarray:
+    def _elements(self, place: ChannelPlace) -> np.ndarray:
         """Return the indices of the remaining elements along the channel axis."""
         return (self.kept[:, None] * place.block + np.arange(place.block)).reshape(-1)
 

@@ -19,7 +19,7 @@ from onnx_passes.numbers.rounding import round_numpy
 from onnx_passes.passes.export.targets import HELP, TARGETS, Target, strangers, target_of
 from onnx_passes.passes.qonnx.inline_qonnx import InlineQonnx
 from onnx_passes.passes.quant.linear import Linear, argument, dequantized, sizes_of, steps
-from onnx_passes.passes.quant.quantizer import DOMAIN, Quantizer, quantizer_of
+from onnx_passes.passes.quant.quantizer import DOMAIN, QuantParameters, quantizer_of
 from onnx_passes.passes.quant.samples import QUANT
 from onnx_passes.passes.quant.widths import Width, type_bounds
 from onnx_passes.rewrite.node_rule import node_rule
@@ -133,7 +133,7 @@ def _signs(op: Builder, node: ir.Node) -> Rewritten:
     if held is None or values.dtype != np.float32:
         return no("the scale is not constant, or the input not in single precision", at=node)
     zero, width = np.zeros((), np.float32), Width(1, signed=True, narrow=False)
-    linear = _linear(Quantizer(held, zero, width, "ROUND", held.shape), values.shape, node)
+    linear = _linear(QuantParameters(held, zero, width, "ROUND", held.shape), values.shape, node)
     storage = storage_of(width, op.opset, of_constant=True, int4=False, target=TARGETS["onnxruntime"])
     if isinstance(linear, Refusal):
         return linear
@@ -170,7 +170,7 @@ def _linear_form(op: Builder, node: ir.Node, *, int4: bool, asymmetric: bool, ta
     return _constant(op, x, values, given, linear, storage)
 
 
-def _linear(given: Quantizer, sizes: Sequence[int | None] | None, node: ir.Node) -> Linear | Refusal:
+def _linear(given: QuantParameters, sizes: Sequence[int | None] | None, node: ir.Node) -> Linear | Refusal:
     """Return scales and zero points as vectors along their axis, or the reason why that is impossible."""
     if not np.array_equal(given.zero, np.rint(given.zero)):
         return no("the zero point is not an integer", at=node)
@@ -211,7 +211,7 @@ def _quantized(op: Builder, x: ir.Value, linear: Linear, storage: Storage) -> Re
 
 
 def _constant(
-    op: Builder, x: ir.Value, values: np.ndarray, given: Quantizer, linear: Linear, storage: Storage
+    op: Builder, x: ir.Value, values: np.ndarray, given: QuantParameters, linear: Linear, storage: Storage
 ) -> ir.Value | Refusal:
     """Build the integers of a constant, and their DequantizeLinear."""
     scale, zero = linear.spread(values.ndim)

@@ -19,7 +19,7 @@ _MOST_BITS = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Quantizer:
+class QuantParameters:
     """Constant parameters of a Quant; scale and zero point still broadcast."""
 
     scale: np.ndarray
@@ -44,7 +44,7 @@ def quant(op: Builder, x: ir.Value, scale: Any, zero: np.ndarray, width: Width) 
     )
 
 
-def quantizer_of(node: ir.Node) -> Quantizer | Refusal:
+def quantizer_of(node: ir.Node) -> QuantParameters | Refusal:
     """Return the parameters of a Quant, or the reason why they are not supported."""
     if any(attribute.is_ref() for attribute in node.attributes.values()):
         return no("an attribute refers to the enclosing function", at=node)
@@ -66,4 +66,4 @@ def quantizer_of(node: ir.Node) -> Quantizer | Refusal:
     rounding = attributes.get_string("rounding_mode", "ROUND").upper()
     width = Width(int(number), signed, narrow)
     shape = np.broadcast_shapes(scale.shape, zero.shape, bits.shape)
-    return Quantizer(scale, zero, width, "ROUND" if rounding == "HALF_EVEN" else rounding, shape)
+    return QuantParameters(scale, zero, width, "ROUND" if rounding == "HALF_EVEN" else rounding, shape)

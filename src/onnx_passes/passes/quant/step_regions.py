@@ -13,7 +13,7 @@ import onnx_ir as ir
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.passes.thresholds.levels import Levels
-from onnx_passes.passes.thresholds.search import Floats, bisect
+from onnx_passes.passes.thresholds.search import FloatPoints, bisect
 from onnx_passes.passes.thresholds.tail import Tail
 from onnx_passes.passes.thresholds.writing import Counting, LevelSteps
 
@@ -127,7 +127,7 @@ class RegionSteps:
 
     def _steps(self, points: np.ndarray, places: np.ndarray, levels: Levels) -> Counting | LevelSteps:
         jumps = np.diff(places, axis=1)
-        domain = Floats.all(1)
+        domain = FloatPoints.all(1)
         never = np.float32(np.inf if self._bounds is None else self._bounds[1] + 1)
         if (jumps >= 0).all():
             always = np.float32(points[0])
@@ -184,7 +184,7 @@ class RegionSteps:
     def _edges(self, node: ir.Node) -> list[np.ndarray]:
         """Return the floats at which the monotone index of the base increases."""
         nodes = self._region.nodes[: self._region.nodes.index(node) + 1]
-        domain = Floats.all(self._region.channels)
+        domain = FloatPoints.all(self._region.channels)
 
         def number(points: np.ndarray) -> np.ndarray:
             return self._evaluate(points, nodes).astype(np.int64)

@@ -12,7 +12,7 @@ from onnx_passes.datatypes import DataType, IntegerType
 from onnx_passes.datatypes.types import smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
-from onnx_passes.passes.datatypes.inference import Inference
+from onnx_passes.passes.datatypes.inference import DatatypeInference
 
 
 @passes.verify.equality
@@ -35,7 +35,7 @@ class MinimizeAccumulators(Annotation):
     def run(self, model: ir.Model, context: Context) -> PassResult:
         """Annotate results of nodes and their constant operands."""
         ranges = ranges_of(model)
-        inference = Inference(ranges)
+        inference = DatatypeInference(ranges)
         inference.run(model.graph)
         changed = 0
         for value, known in ranges.items():
@@ -48,7 +48,7 @@ class MinimizeAccumulators(Annotation):
         return PassResult(model, modified=changed > 0)
 
 
-def _least(value: ir.Value, known: Range, inference: Inference) -> DataType | None:
+def _least(value: ir.Value, known: Range, inference: DatatypeInference) -> DataType | None:
     held = constant(value)
     if held is not None:
         return smallest_for_values(held) if known.integer_grid is not None and held.size else None

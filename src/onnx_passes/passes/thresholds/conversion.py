@@ -29,10 +29,10 @@ from onnx_passes.passes.thresholds.levels import NOT_A_NUMBER, Levels, edges_of
 from onnx_passes.passes.thresholds.lines import Lines
 from onnx_passes.passes.thresholds.nodes import holds_integers, integers, is_thresholds
 from onnx_passes.passes.thresholds.search import (
-    Domain,
-    Floats,
+    FloatPoints,
     Function,
     Integers,
+    SearchDomain,
     agrees_nearby,
     bisect,
     enumerate_steps,
@@ -236,17 +236,17 @@ class _Conversion:
     def _is_integer(self, value: ir.Value) -> bool:
         return holds_integers(self._ranges.get(value))
 
-    def _domain(self, tail: Tail) -> Domain | str:
+    def _domain(self, tail: Tail) -> SearchDomain | str:
         if not self._is_integer(tail.base):
-            return Floats.all(tail.channels)
+            return FloatPoints.all(tail.channels)
         within = integers(self._ranges.get(tail.base), tail.layout)
         return within if isinstance(within, str) else Integers(*within)
 
-    def _search(self, tail: Tail, domain: Domain, levels: Levels) -> Counting | LevelSteps | str:
+    def _search(self, tail: Tail, domain: SearchDomain, levels: Levels) -> Counting | LevelSteps | str:
         found = self._divide(tail, domain, levels) if self._semantics == "exact" else None
         return self._try_out(tail, domain, levels) if found is None else found
 
-    def _divide(self, tail: Tail, domain: Domain, levels: Levels) -> Counting | LevelSteps | None:
+    def _divide(self, tail: Tail, domain: SearchDomain, levels: Levels) -> Counting | LevelSteps | None:
         """Find the thresholds of a tail whose channels are straight lines between bounds."""
         found = edges_of(tail, levels)
         lines = None if found is None else Lines.of(tail, found.before)
@@ -256,7 +256,7 @@ class _Conversion:
         numbers = lines.first_points(domain.mirrored(falling), falling, found.edges)
         return _counted(tail, domain, falling, numbers, levels)
 
-    def _try_out(self, tail: Tail, domain: Domain, levels: Levels) -> Counting | LevelSteps | str:
+    def _try_out(self, tail: Tail, domain: SearchDomain, levels: Levels) -> Counting | LevelSteps | str:
         """Search the steps of a tail by trying out points."""
         if self._semantics == "exact":
             try:
@@ -267,7 +267,7 @@ class _Conversion:
         return self._steps(tail, domain, levels, lambda points: levels.places(evaluate(points)), tail.is_monotone)
 
     def _steps(
-        self, tail: Tail, domain: Domain, levels: Levels, function: Function, is_monotone: bool
+        self, tail: Tail, domain: SearchDomain, levels: Levels, function: Function, is_monotone: bool
     ) -> Counting | LevelSteps | str:
         points = int((domain.high - domain.low).max() + 1) * domain.low.size
         look_at_all = not is_monotone and points <= _MOST_POINTS
@@ -278,7 +278,7 @@ class _Conversion:
         return self._bisect(tail, domain, levels, function, is_monotone)
 
     def _bisect(
-        self, tail: Tail, domain: Domain, levels: Levels, function: Function, is_monotone: bool
+        self, tail: Tail, domain: SearchDomain, levels: Levels, function: Function, is_monotone: bool
     ) -> Counting | LevelSteps | str:
         ends = function(domain.points(np.stack([domain.low, domain.high], axis=1)))
         falling = ends[:, 0] > ends[:, 1]
@@ -296,7 +296,7 @@ class _Conversion:
 
 
 def _counted(
-    tail: Tail, domain: Domain, falling: np.ndarray, numbers: np.ndarray, levels: Levels
+    tail: Tail, domain: SearchDomain, falling: np.ndarray, numbers: np.ndarray, levels: Levels
 ) -> Counting | LevelSteps:
     """Say what thresholds count, which were found for channels turned around where they are falling."""
     if not falling.any():
@@ -309,7 +309,7 @@ def _counted(
     return LevelSteps(np.where(falling, levels.steps, 0), domain.points(at), sign * np.ones_like(numbers))
 
 
-def _range(domain: Domain, layout: tuple[int, ...]) -> Range:
+def _range(domain: SearchDomain, layout: tuple[int, ...]) -> Range:
     """Return what is known of a tensor that is turned around."""
     if not isinstance(domain, Integers):
         return UNKNOWN
@@ -330,7 +330,7 @@ def _is_identity(found: Counting | LevelSteps, levels: Levels) -> bool:
     return bool((levels.values[reached] == points).all())
 
 
-def _enumerate(domain: Domain, function: Function, levels: Levels) -> Counting | LevelSteps | str:
+def _enumerate(domain: SearchDomain, function: Function, levels: Levels) -> Counting | LevelSteps | str:
     steps = enumerate_steps(function, domain)
     lowest = np.minimum(steps.start, (steps.start[:, None] + np.cumsum(steps.jump, axis=1)).min(axis=1))
     if (lowest == NOT_A_NUMBER).any():
@@ -340,7 +340,7 @@ def _enumerate(domain: Domain, function: Function, levels: Levels) -> Counting |
     return LevelSteps(steps.start, domain.points(steps.at), steps.jump)
 
 
-def _spread(start: np.ndarray, at: np.ndarray, jump: np.ndarray, domain: Domain, levels: Levels) -> np.ndarray:
+def _spread(start: np.ndarray, at: np.ndarray, jump: np.ndarray, domain: SearchDomain, levels: Levels) -> np.ndarray:
     """Write steps upwards of any height as thresholds one level apart, from the lowest level to the highest."""
     rows: list[np.ndarray] = []
     for channel in range(len(start)):

@@ -4,7 +4,7 @@
 bounded by. A level that begins at ``e`` begins at ``(e - bias) / scale`` of x: the first integer, or float, from there
 on is the threshold. Quotients are computed in doubles; those that lie too near to an integer, or to a float, for the
 bounds of their error are computed again without rounding, from what constants stand for
-(``ops/semantics/exact_values.py``).
+(``ops/semantics/exact.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onnx_passes.numbers.reals import Reals
 from onnx_passes.numbers.rounding import Edge
 from onnx_passes.numbers.surds import Number, next_float
 from onnx_passes.ops.semantics.exact import apply
-from onnx_passes.passes.thresholds.search import Domain, Floats
+from onnx_passes.passes.thresholds.search import FloatPoints, SearchDomain
 from onnx_passes.passes.thresholds.tail import Tail
 
 _FAR = 2**60
@@ -33,7 +33,7 @@ _UNIT = 2.0**-51
 Change = Literal["times", "plus", "at_least", "at_most"]
 
 
-class Step(NamedTuple):
+class TailStep(NamedTuple):
     """What a tail does next, with a number for each channel."""
 
     change: Change
@@ -43,7 +43,7 @@ class Step(NamedTuple):
 class Lines:
     """The channels of a tail, each of which is a straight line between bounds."""
 
-    def __init__(self, steps: Sequence[Step], layout: tuple[int, ...]) -> None:
+    def __init__(self, steps: Sequence[TailStep], layout: tuple[int, ...]) -> None:
         self._steps = steps
         self._layout = layout
         self._lines: dict[int, _Line] = {}
@@ -63,7 +63,7 @@ class Lines:
         found = computed[last]
         return Lines(found.steps, tail.layout) if found.constant is None else None
 
-    def falling(self, domain: Domain, edges: Sequence[Edge]) -> np.ndarray:
+    def falling(self, domain: SearchDomain, edges: Sequence[Edge]) -> np.ndarray:
         """Tell which channels fall somewhere in a domain."""
         down = self._band.slopes() < 0
         if not down.any():
@@ -72,12 +72,12 @@ class Lines:
         first = self.first_points(mirrored, down, edges)
         return down & ((first > mirrored.low[:, None]) & (first <= mirrored.high[:, None])).any(axis=1)
 
-    def first_points(self, domain: Domain, turned: np.ndarray, edges: Sequence[Edge]) -> np.ndarray:
+    def first_points(self, domain: SearchDomain, turned: np.ndarray, edges: Sequence[Edge]) -> np.ndarray:
         """Return the first points, by number, at which each channel passes each edge; the one behind all if none does.
 
         Channels that are ``turned`` are read from the other side; others that fall never change within the domain.
         """
-        floats = isinstance(domain, Floats)
+        floats = isinstance(domain, FloatPoints)
         first, sure = self._band.first(edges, turned, floats=floats)
         still = (self._band.slopes() < 0) & ~turned
         for channel, level in zip(*np.nonzero(~sure | still[:, None]), strict=True):
@@ -179,7 +179,7 @@ class _Band:
     layout: tuple[int, ...]
 
     @staticmethod
-    def of(steps: Sequence[Step], layout: tuple[int, ...]) -> _Band:
+    def of(steps: Sequence[TailStep], layout: tuple[int, ...]) -> _Band:
         rank, none = len(layout), np.zeros((1,) * len(layout))
         band = _Band(
             Reals.ones(rank), Reals.zeros(rank), _Ends(none - np.inf, none), _Ends(none + np.inf, none), layout
@@ -268,13 +268,13 @@ class _Steps:
     """A constant of each channel, or what a tail does to its base one step after the other."""
 
     constant: Reals | None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TailStep, ...] = ()
 
     def then(self, change: Change, other: _Steps) -> _Steps:
         """Return the steps, and one more with a constant."""
         if other.constant is None:
             raise UnknownOperatorError("two values that are computed make no line")
-        return _Steps(None, (*self.steps, Step(change, other.constant)))
+        return _Steps(None, (*self.steps, TailStep(change, other.constant)))
 
     def _commuting(self, change: Change, other: _Steps) -> _Steps:
         return self.then(change, other) if self.constant is None else other.then(change, self)

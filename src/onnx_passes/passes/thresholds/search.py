@@ -17,7 +17,7 @@ Function = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Domain(ABC):
+class SearchDomain(ABC):
     """Sorted points, numbered by integers from ``low`` to ``high`` for each channel."""
 
     low: np.ndarray
@@ -34,7 +34,7 @@ class Domain(ABC):
 
 
 @dataclass(frozen=True)
-class Integers(Domain):
+class Integers(SearchDomain):
     """The integers, numbered by themselves."""
 
     def points(self, numbers: np.ndarray) -> np.ndarray:
@@ -43,14 +43,14 @@ class Integers(Domain):
 
 
 @dataclass(frozen=True)
-class Floats(Domain):
+class FloatPoints(SearchDomain):
     """The numbers of float32, with a single zero."""
 
     @staticmethod
-    def all(channels: int) -> Floats:
+    def all(channels: int) -> FloatPoints:
         """Return the domain of all finite floats, for each channel."""
         largest = np.array(np.finfo(np.float32).max).view(np.int32).astype(np.int64)
-        return Floats(np.full(channels, -largest), np.full(channels, largest))
+        return FloatPoints(np.full(channels, -largest), np.full(channels, largest))
 
     def points(self, numbers: np.ndarray) -> np.ndarray:
         """Return the floats with the given positions in the order of all floats."""
@@ -58,7 +58,7 @@ class Floats(Domain):
         return np.where(numbers < 0, -size, size).astype(np.float32)
 
 
-def bisect(function: Function, domain: Domain, levels: np.ndarray) -> np.ndarray:
+def bisect(function: Function, domain: SearchDomain, levels: np.ndarray) -> np.ndarray:
     """Return the number of the first point at which an increasing function reaches each level, for each channel.
 
     If a level is never reached, the number is that after the last point, ``domain.high + 1``.
@@ -75,7 +75,7 @@ def bisect(function: Function, domain: Domain, levels: np.ndarray) -> np.ndarray
     return high
 
 
-def agrees_nearby(function: Function, domain: Domain, levels: np.ndarray, found: np.ndarray) -> bool:
+def agrees_nearby(function: Function, domain: SearchDomain, levels: np.ndarray, found: np.ndarray) -> bool:
     """Return whether the function increases around the points found by bisection, as assumed."""
     around = max(1, min(_AROUND, _MOST_POINTS // (2 * found.size)))
     last = domain.high[:, None, None]
@@ -95,7 +95,7 @@ class Jumps:
     jump: np.ndarray
 
 
-def enumerate_steps(function: Function, domain: Domain) -> Jumps:
+def enumerate_steps(function: Function, domain: SearchDomain) -> Jumps:
     """Return all changes of any function by evaluating every point, for domains of moderate size."""
     count = int((domain.high - domain.low).max()) + 1
     numbers = np.minimum(domain.low[:, None] + np.arange(count), domain.high[:, None])

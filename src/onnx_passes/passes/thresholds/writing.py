@@ -15,7 +15,7 @@ from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.ops.definition import OUR_DOMAIN
 from onnx_passes.passes.thresholds.levels import Levels
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS
-from onnx_passes.passes.thresholds.search import Domain
+from onnx_passes.passes.thresholds.search import SearchDomain
 from onnx_passes.passes.thresholds.tail import Tail
 
 _LAYOUTS: dict[tuple[int, int | None], str] = {
@@ -48,7 +48,7 @@ class Counting:
     """
 
     thresholds: np.ndarray
-    domain: Domain
+    domain: SearchDomain
     falling: np.ndarray | None = None
 
 

@@ -22,8 +22,8 @@ from onnx_passes.session.display.html import Html, page
 from onnx_passes.session.failed import FailedStep
 from onnx_passes.session.finding import Matches
 from onnx_passes.session.session import Session
-from onnx_passes.session.states import SessionState, Steps
-from onnx_passes.session.writing import Pipeline
+from onnx_passes.session.states import SessionState, StateHistory
+from onnx_passes.session.writing import PipelineText
 from onnx_passes.verify.failure import Failure
 
 PAGES: dict[type, Callable[[Any], Html]] = {
@@ -36,14 +36,14 @@ PAGES: dict[type, Callable[[Any], Html]] = {
     Matches: changes.matches_page,
     ModelDiff: changes.diff_page,
     OnnxPassesError: answers.error_page,
-    Pipeline: sessions.pipeline_page,
+    PipelineText: sessions.pipeline_page,
     Ranges: facts.ranges_page,
     Result: runs.result_page,
     RunRecord: runs.run_page,
     Session: sessions.session_page,
     SessionState: sessions.state_page,
     StepRecord: runs.step_page,
-    Steps: sessions.steps_page,
+    StateHistory: sessions.steps_page,
     WhyNot: answers.why_not_page,
     ir.Function: models.function_page,
     ir.Graph: models.graph_page,

@@ -8,8 +8,8 @@ from onnx_passes.session.display.html import Html, badge, code, element, joined,
 from onnx_passes.session.display.models import model_page
 from onnx_passes.session.display.runs import level_kind, run_page
 from onnx_passes.session.session import Session
-from onnx_passes.session.states import SessionState, Steps
-from onnx_passes.session.writing import Pipeline
+from onnx_passes.session.states import SessionState, StateHistory
+from onnx_passes.session.writing import PipelineText
 
 
 def session_page(session: Session) -> Html:
@@ -23,7 +23,7 @@ def session_page(session: Session) -> Html:
     return joined(parts)
 
 
-def steps_page(steps: Steps) -> Html:
+def steps_page(steps: StateHistory) -> Html:
     """Tabulate steps; undone ones are greyed out."""
     rows: list[tuple[object, ...]] = []
     for state, nodes, change, holds in steps.rows():
@@ -40,6 +40,6 @@ def state_page(state: SessionState) -> Html:
     return model_page(state.model) if state.result is None else run_page(state.result.record)
 
 
-def pipeline_page(pipeline: Pipeline) -> Html:
+def pipeline_page(pipeline: PipelineText) -> Html:
     """Show pipeline text unchanged."""
     return element("pre", str(pipeline))

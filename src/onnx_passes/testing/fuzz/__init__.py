@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnx_passes.testing.fuzz.effort import Effort
-from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
+from onnx_passes.testing.fuzz.report import FailureKind, FuzzReport, RuleFailure
 
 if TYPE_CHECKING:
     from onnx_passes.testing.fuzz.corpus import Corpus
-    from onnx_passes.testing.fuzz.targets import Target
+    from onnx_passes.testing.fuzz.targets import FuzzTarget
     from onnx_passes.testing.fuzz.worker import Worker
 
-__all__ = ["Effort", "Finding", "FuzzReport", "Kind", "fuzz", "fuzz_each", "try_rule"]
+__all__ = ["Effort", "FailureKind", "FuzzReport", "RuleFailure", "fuzz", "fuzz_each", "try_rule"]
 
 _USUAL = Effort()
 
@@ -52,7 +52,7 @@ def fuzz_each(
 
 
 def try_rule(
-    target: Target, worker: Worker, cases: int, seed: int, corpus: Corpus | None = None, effort: Effort = _USUAL
+    target: FuzzTarget, worker: Worker, cases: int, seed: int, corpus: Corpus | None = None, effort: Effort = _USUAL
 ) -> FuzzReport:
     """Fuzz one rule in a worker process that is shared with others."""
     from onnx_passes.testing.fuzz.structure import structure_of

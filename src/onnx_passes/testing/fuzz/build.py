@@ -17,7 +17,7 @@ from onnx_passes.testing.fuzz import shapes
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 from onnx_passes.testing.fuzz.hints import Hints
 from onnx_passes.testing.fuzz.site import RECIPES, Built, Recipe, RecipeSite
-from onnx_passes.testing.fuzz.sketch import Leaf, Op, Result, Sketch, Slot
+from onnx_passes.testing.fuzz.sketch import Leaf, OpenOperator, OperatorResult, Sketch, Slot
 from onnx_passes.testing.fuzz.values import Shape, convert, make, recipes
 
 _MODES = ("all but one", "variables", "free", "all but two", "all but one", "constants")
@@ -26,7 +26,7 @@ _MOST_ELEMENTS = 4096
 
 
 @dataclass
-class Input:
+class ModelInput:
     """Input of the model, with the data that it may or must have."""
 
     name: str
@@ -38,7 +38,7 @@ class Input:
 
 
 @dataclass
-class Parts:
+class ModelParts:
     """Parts of a model under construction."""
 
     opset: int
@@ -46,14 +46,14 @@ class Parts:
     heads: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
     """Nodes outside the pattern that compute its inputs: these stay in the main graph."""
     initializers: list[onnx.TensorProto] = field(default_factory=list[onnx.TensorProto])
-    inputs: list[Input] = field(default_factory=list[Input])
+    inputs: list[ModelInput] = field(default_factory=list[ModelInput])
     results: list[Built] = field(default_factory=list[Built])
     """Outputs of the pattern."""
     interior: list[Built] = field(default_factory=list[Built])
     constants: list[Built] = field(default_factory=list[Built])
 
 
-def build(sketch: Sketch, draws: Draws, hints: Hints) -> Parts:
+def build(sketch: Sketch, draws: Draws, hints: Hints) -> ModelParts:
     """Decide everything that a sketch leaves open."""
     building = Build(sketch, draws, hints)
     want = shapes.shape(draws)
@@ -64,7 +64,7 @@ def build(sketch: Sketch, draws: Draws, hints: Hints) -> Parts:
     parts = building.parts
     parts.results = [building.built[result] for result in returned]
     names = {built.name for built in parts.results}
-    computed = [built for slot, built in building.built.items() if isinstance(slot, Result)]
+    computed = [built for slot, built in building.built.items() if isinstance(slot, OperatorResult)]
     parts.interior = [built for built in computed if built.name not in names]
     return parts
 
@@ -79,7 +79,7 @@ class Build:
         self.types = Types(sketch, draws, hints)
         self.built: dict[Slot, Built] = {}
         self.shared_attributes: dict[str | None, Any] = {}
-        self.parts = Parts(sketch.opset)
+        self.parts = ModelParts(sketch.opset)
         self._variables = self._choose_variables()
         self._pool: list[Built] = []
         self._named = 0
@@ -103,13 +103,13 @@ class Build:
     def value(self, slot: Slot, shape: Shape, **wishes: Any) -> Built:
         """Return a value, building it on first use."""
         if slot not in self.built:
-            if isinstance(slot, Result):
+            if isinstance(slot, OperatorResult):
                 self.op(slot.op, shape)
             else:
                 self.built[slot] = self._leaf(slot, shape, **wishes)
         return self.built[slot]
 
-    def op(self, op: Op, want: Shape) -> None:
+    def op(self, op: OpenOperator, want: Shape) -> None:
         """Build an operator and its operands."""
         if op.result(0) in self.built:
             return
@@ -129,7 +129,7 @@ class Build:
         for index, (name, shape) in enumerate(zip(outputs, self._infer(op, node, site), strict=True)):
             self.built[op.result(index)] = Built(name, self.types.of(op.result(index)), shape)
 
-    def _infer(self, op: Op, node: onnx.NodeProto, site: RecipeSite) -> list[Shape]:
+    def _infer(self, op: OpenOperator, node: onnx.NodeProto, site: RecipeSite) -> list[Shape]:
         """Infer the shapes of the results with onnx; if it cannot, keep the wanted shape."""
         schema = schema_of(op.domain, op.op_type, self.sketch.opset if op.domain == "" else 1)
         if schema is None:
@@ -213,7 +213,7 @@ class Build:
     ) -> Built:
         name = self.name("x")
         shape = shape if fixed is None else fixed.shape
-        self.parts.inputs.append(Input(name, dtype, shape, fixed, at_most))
+        self.parts.inputs.append(ModelInput(name, dtype, shape, fixed, at_most))
         built = Built(name, dtype, shape, fixed)
         if kind == "computed":
             built = Built(self.name("h"), dtype, shape)
@@ -237,7 +237,7 @@ class Build:
         return built
 
 
-def _computed(op: Op, site: RecipeSite) -> Shape | None:
+def _computed(op: OpenOperator, site: RecipeSite) -> Shape | None:
     """Return the shape that an operator's definition infers for its result."""
     definition = next(iter(DEFINITIONS.get((op.domain, op.op_type)) or ()), None)
     if definition is None:
@@ -256,7 +256,7 @@ def _strings(array: np.ndarray, name: str) -> onnx.TensorProto:
     return cast(Any, onnx.helper.make_tensor)(name, onnx.TensorProto.STRING, array.shape, texts)
 
 
-def recipe_of(op: Op) -> Recipe:
+def recipe_of(op: OpenOperator) -> Recipe:
     """Return the recipe of an operator; the default is elementwise."""
     return RECIPES.get((op.domain, op.op_type)) or elementwise
 
@@ -366,11 +366,11 @@ class Types:
             self._chosen[root] = self._draws.choose(label, options)
         return self._chosen[root]
 
-    def variable(self, op: Op, name: str) -> ir.DataType:
+    def variable(self, op: OpenOperator, name: str) -> ir.DataType:
         """Return the type of a type variable of an operator."""
         return self.of((op, name))
 
-    def _relate(self, op: Op) -> None:
+    def _relate(self, op: OpenOperator) -> None:
         known = op.signature
         if known is None:
             self._narrow((op, "T"), _POOL - {_D.STRING})
@@ -396,7 +396,7 @@ class Types:
                     self._join((op, variable), slot)
         self._fix_cast(op)
 
-    def _fix_cast(self, op: Op) -> None:
+    def _fix_cast(self, op: OpenOperator) -> None:
         """Set the type of the result of Cast to the target of the pattern."""
         target = getattr(op.pattern.attributes.get("to"), "_value", None)
         if op.op_type == "Cast" and isinstance(target, int):

@@ -13,8 +13,8 @@ from typing import Any
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.testing.fuzz.corpus import Corpus
-from onnx_passes.testing.fuzz.report import Finding, FuzzReport
-from onnx_passes.testing.fuzz.tasks import Found, Plan, Task, Tried, Workshop, do_task
+from onnx_passes.testing.fuzz.report import FuzzReport, RuleFailure
+from onnx_passes.testing.fuzz.tasks import CampaignPlan, Found, Task, Tried, Workshop, do_task
 from onnx_passes.testing.fuzz.trial import is_dead
 from onnx_passes.workers.cluster import Cluster
 from onnx_passes.workers.completed import Lost, completed
@@ -50,12 +50,12 @@ Key = tuple[str, str, str]
 class Campaign:
     """Runs rules from seeds, and merges their findings; with a corpus it continues an earlier campaign."""
 
-    def __init__(self, plan: Plan, corpus: Path | None = None) -> None:
+    def __init__(self, plan: CampaignPlan, corpus: Path | None = None) -> None:
         self.plan = plan
         self.rules = _by_turns(plan.names)
         self.met: dict[Key, Met] = {}
         self.failures: dict[str, str] = {}
-        self._done: dict[tuple[str, int], Entry] = {}
+        self._done: dict[tuple[str, int], JournalEntry] = {}
         self._corpus = None if corpus is None else Corpus(corpus)
         self._journal = None if corpus is None else Journal(corpus, plan.version())
         for entry in () if self._journal is None else self._journal.entries():
@@ -65,7 +65,7 @@ class Campaign:
 
     def run(
         self, seeds: Iterable[int], *, cluster: Cluster | None = None, seconds: float | None = None
-    ) -> Iterator[Finding]:
+    ) -> Iterator[RuleFailure]:
         """Run all rules from one seed, then from the next, and yield new findings.
 
         No task is started after ``seconds``. Workers are those of the cluster, or this process.
@@ -86,12 +86,12 @@ class Campaign:
             if (rule, seed) not in self._done:
                 yield Task(self.plan, rule, seed)
 
-    def _take(self, results: Iterator[tuple[Task, Tried | Lost]]) -> Iterator[Finding]:
+    def _take(self, results: Iterator[tuple[Task, Tried | Lost]]) -> Iterator[RuleFailure]:
         for task, tried in results:
             if isinstance(tried, Lost) or tried.failure:
                 self.failures[f"{task.rule} from seed {task.seed}"] = getattr(tried, "failure", "") or str(tried)
                 continue
-            entry, fresh = Entry.of(tried, task.seed), list[Finding]()
+            entry, fresh = JournalEntry.of(tried, task.seed), list[RuleFailure]()
             self._count(entry)
             for found in tried.found:
                 met = self.met[found.finding.rule or task.rule, str(found.finding.kind), found.structure]
@@ -103,7 +103,7 @@ class Campaign:
                 self._journal.add(entry)
             yield from fresh
 
-    def _count(self, entry: Entry) -> None:
+    def _count(self, entry: JournalEntry) -> None:
         """Add the result of a task."""
         if (entry.rule, entry.seed) in self._done:
             return
@@ -217,7 +217,7 @@ class Noted:
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """Task that was done."""
 
     rule: str
@@ -230,12 +230,12 @@ class Entry:
     disputed: int = 0
 
     @staticmethod
-    def of(tried: Tried, seed: int) -> Entry:
+    def of(tried: Tried, seed: int) -> JournalEntry:
         """Return the entry for the result of a task."""
         report = tried.report
         noted = [_noted(found) for found in tried.found]
         counts = (report.cases, report.matches, report.skipped, round(report.seconds, 3))
-        return Entry(report.rule, seed, *counts, tuple(noted), report.disputed)
+        return JournalEntry(report.rule, seed, *counts, tuple(noted), report.disputed)
 
 
 def _noted(found: Found) -> Noted:
@@ -250,7 +250,7 @@ class Journal:
         self._path = folder / _NAME
         self._version = version
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[JournalEntry]:
         """Read the entries of this version."""
         try:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -263,7 +263,7 @@ class Journal:
             if entry is not None:
                 yield entry
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         """Write a line atomically."""
         line = json.dumps({"version": self._version, **asdict(entry)}) + "\n"
         try:
@@ -276,12 +276,12 @@ class Journal:
         except OSError as error:
             raise UsageError(f"cannot be written: {error.strerror}", where=str(self._path)) from error
 
-    def _entry(self, line: str) -> Entry | None:
+    def _entry(self, line: str) -> JournalEntry | None:
         try:
             known: dict[str, Any] = json.loads(line)
             if known.pop("version") != self._version:
                 return None
             findings = tuple(Noted(**noted) for noted in known.pop("findings"))
-            return Entry(**known, findings=findings)
+            return JournalEntry(**known, findings=findings)
         except (ValueError, KeyError, TypeError, AttributeError):
             return None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.testing.fuzz.build import Input
+from onnx_passes.testing.fuzz.build import ModelInput
 
 Arrays = dict[str, np.ndarray]
 
@@ -24,7 +24,7 @@ class Case:
     """
 
     model: bytes
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[ModelInput, ...] = ()
     seed: int = 0
     other_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     divides: bool = False
@@ -71,9 +71,9 @@ def _pack(array: np.ndarray | None) -> dict[str, Any] | None:
     }
 
 
-def _input(item: dict[str, Any]) -> Input:
+def _input(item: dict[str, Any]) -> ModelInput:
     name, dtype, shape = item["name"], ir.DataType(item["dtype"]), tuple(item["shape"])
-    return Input(name, dtype, shape, _unpack(item["values"]), item["at_most"], item["overridable"])
+    return ModelInput(name, dtype, shape, _unpack(item["values"]), item["at_most"], item["overridable"])
 
 
 def _unpack(item: dict[str, Any] | None) -> np.ndarray | None:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.tensor_types import integer_limits
-from onnx_passes.testing.fuzz.build import Input
+from onnx_passes.testing.fuzz.build import ModelInput
 from onnx_passes.testing.fuzz.case import Arrays, Case
 from onnx_passes.testing.fuzz.values import Shape, convert, special_floats, strings
 
@@ -70,7 +70,7 @@ def _feed(case: Case, name: str) -> Arrays:
     return arrays
 
 
-def _array(item: Input, name: str, shape: Shape, random: np.random.Generator, *, divides: bool) -> np.ndarray:
+def _array(item: ModelInput, name: str, shape: Shape, random: np.random.Generator, *, divides: bool) -> np.ndarray:
     dtype = item.dtype
     if dtype is ir.DataType.STRING:
         return strings(random, shape)

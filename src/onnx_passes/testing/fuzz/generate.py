@@ -6,17 +6,17 @@ import onnx
 import onnx_ir as ir
 
 from onnx_passes.graph.text import from_text
-from onnx_passes.testing.fuzz.build import Input, build
+from onnx_passes.testing.fuzz.build import ModelInput, build
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.draws import Draws
 from onnx_passes.testing.fuzz.sketch import sketch
 from onnx_passes.testing.fuzz.surround import surround
-from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.testing.fuzz.targets import FuzzTarget
 
 _SEEDS = 65_536
 
 
-def generate(target: Target, draws: Draws) -> Case:
+def generate(target: FuzzTarget, draws: Draws) -> Case:
     """Generate a model that the pattern of a rule should match; raise UnbuildableError if that is impossible."""
     if target.hints.models and draws.often("model of the author", percent=50):
         model = from_text(draws.choose("model", target.hints.models), target.name)
@@ -28,10 +28,10 @@ def generate(target: Target, draws: Draws) -> Case:
 def case_of_model(model: onnx.ModelProto, seed: int) -> Case:
     """Make a case of an unchanged model; dynamic dimensions become 2."""
     defaults = {tensor.name for tensor in model.graph.initializer}
-    inputs: list[Input] = []
+    inputs: list[ModelInput] = []
     for value in model.graph.input:
         tensor = value.type.tensor_type
         shape = tuple(dim.dim_value if dim.HasField("dim_value") else 2 for dim in tensor.shape.dim)
         overridable = value.name in defaults
-        inputs.append(Input(value.name, ir.DataType(tensor.elem_type), shape, overridable=overridable))
+        inputs.append(ModelInput(value.name, ir.DataType(tensor.elem_type), shape, overridable=overridable))
     return Case(model.SerializeToString(), tuple(inputs), seed)

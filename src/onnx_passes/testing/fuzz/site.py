@@ -15,7 +15,7 @@ from onnx_passes.graph.schemas import schema_of
 from onnx_passes.rewrite.patterns import AttributeConstant
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 from onnx_passes.testing.fuzz.shapes import broadcast
-from onnx_passes.testing.fuzz.sketch import Op, Result
+from onnx_passes.testing.fuzz.sketch import OpenOperator, OperatorResult
 from onnx_passes.testing.fuzz.values import Shape
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Built:
 class RecipeSite:
     """Operator under construction, for its recipe; ``want`` is the shape that the consumer of the result prefers."""
 
-    def __init__(self, build: Build, op: Op, want: Shape) -> None:
+    def __init__(self, build: Build, op: OpenOperator, want: Shape) -> None:
         self._build = build
         self.op = op
         self.want = want
@@ -60,7 +60,7 @@ class RecipeSite:
 
     def is_computed(self, index: int) -> bool:
         """Return whether an input comes from another operator, which decides its shape."""
-        return self.has(index) and (isinstance(self.op.inputs[index], Result) or self.known(index) is not None)
+        return self.has(index) and (isinstance(self.op.inputs[index], OperatorResult) or self.known(index) is not None)
 
     def input(
         self, index: int, shape: Shape, *, values: Any = None, recipe: str | None = None, at_most: int | None = None
@@ -134,7 +134,7 @@ class RecipeSite:
                 self.attribute(name, (1,))
 
 
-def _attributes(op: Op, opset: int) -> dict[str, Any]:
+def _attributes(op: OpenOperator, opset: int) -> dict[str, Any]:
     schema = schema_of(op.domain, op.op_type, opset)
     return {} if schema is None else dict(schema.attributes)
 

@@ -32,18 +32,18 @@ class Leaf:
 
 
 @dataclass(eq=False)
-class Result:
+class OperatorResult:
     """Output of an operator."""
 
-    op: Op
+    op: OpenOperator
     index: int
 
 
-Slot = Leaf | Result
+Slot = Leaf | OperatorResult
 
 
 @dataclass(eq=False)
-class Op:
+class OpenOperator:
     """Operator whose attributes and outputs are still open."""
 
     pattern: NodePattern
@@ -51,11 +51,11 @@ class Op:
     op_type: str
     inputs: list[Slot | None] = field(default_factory=list["Slot | None"])
     signature: Signature | None = None
-    results: dict[int, Result] = field(default_factory=dict[int, Result])
+    results: dict[int, OperatorResult] = field(default_factory=dict[int, OperatorResult])
 
-    def result(self, index: int) -> Result:
+    def result(self, index: int) -> OperatorResult:
         """Return the unique object for an output."""
-        return self.results.setdefault(index, Result(self, index))
+        return self.results.setdefault(index, OperatorResult(self, index))
 
 
 @dataclass
@@ -63,9 +63,9 @@ class Sketch:
     """Operators in topological order, and the outputs of the pattern."""
 
     opset: int
-    ops: list[Op] = field(default_factory=list[Op])
-    roots: list[Op] = field(default_factory=list[Op])
-    outputs: list[Result] = field(default_factory=list[Result])
+    ops: list[OpenOperator] = field(default_factory=list[OpenOperator])
+    roots: list[OpenOperator] = field(default_factory=list[OpenOperator])
+    outputs: list[OperatorResult] = field(default_factory=list[OperatorResult])
 
     def leaves(self) -> list[Leaf]:
         """List the leaves in order, without duplicates."""
@@ -80,7 +80,7 @@ def sketch(rule: Rule, draws: Draws, opset: int | None = None) -> Sketch:
         drawing.sketch.roots.append(drawing.op(root))
     for value in rule.pattern.outputs:
         slot = drawing.value(value)
-        if not isinstance(slot, Result):
+        if not isinstance(slot, OperatorResult):
             raise UnbuildableError("the pattern returns a value that it does not compute")
         drawing.sketch.outputs.append(slot)
     return drawing.sketch
@@ -90,15 +90,15 @@ class _Drawing:
     def __init__(self, draws: Draws, into: Sketch) -> None:
         self.draws = draws
         self.sketch = into
-        self._ops: dict[NodePattern, Op] = {}
+        self._ops: dict[NodePattern, OpenOperator] = {}
         self._values: dict[object, Slot | None] = {}
 
-    def op(self, pattern: NodePattern) -> Op:
+    def op(self, pattern: NodePattern) -> OpenOperator:
         """Sketch an operator and its operands, once."""
         if pattern in self._ops:
             return self._ops[pattern]
         domain, op_type = pattern.operator or self._wildcard(pattern)
-        op = Op(pattern, domain, op_type)
+        op = OpenOperator(pattern, domain, op_type)
         self._ops[pattern] = op
         op.inputs = [self.value(value) for value in pattern.inputs]
         op.signature = signature(domain, op_type, self.sketch.opset if domain == "" else 1)
@@ -133,7 +133,7 @@ class _Drawing:
             return None
         return Leaf(name, optional=pattern.can_match_none)
 
-    def _add_inputs(self, op: Op) -> None:
+    def _add_inputs(self, op: OpenOperator) -> None:
         """Add inputs to an operator that may have more than the pattern names."""
         if not op.pattern.allow_other_inputs:
             return

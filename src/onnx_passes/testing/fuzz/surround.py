@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from onnx_passes.testing.fuzz.build import Input, Parts
+from onnx_passes.testing.fuzz.build import ModelInput, ModelParts
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.draws import Draws
 from onnx_passes.testing.fuzz.site import Built
@@ -23,7 +23,7 @@ _IR_VERSIONS = {18: 8, 20: 9, 21: 10, 22: 10, 23: 11}
 _DATATYPE = "finn_datatype"
 
 
-def surround(parts: Parts, draws: Draws, *, annotated: bool) -> Case:
+def surround(parts: ModelParts, draws: Draws, *, annotated: bool) -> Case:
     """Assemble a model around the nodes of a pattern."""
     outputs = list(parts.results)
     if parts.interior and draws.happens(percent=10):
@@ -34,7 +34,7 @@ def surround(parts: Parts, draws: Draws, *, annotated: bool) -> Case:
         outputs.append(Built("again", value.dtype, value.shape))
     if parts.constants and draws.happens(percent=15):
         value = draws.freely(parts.constants)
-        parts.inputs.append(Input(value.name, value.dtype, value.shape, value.array, overridable=True))
+        parts.inputs.append(ModelInput(value.name, value.dtype, value.shape, value.array, overridable=True))
     if draws.happens(percent=25):
         outputs[0] = _tail(parts, outputs[0])
     nested = draws.freely(_NESTING)
@@ -55,7 +55,7 @@ def _identity(source: str, target: str) -> onnx.NodeProto:
     return onnx.helper.make_node("Identity", [source], [target])
 
 
-def _read(parts: Parts, draws: Draws, value: Built) -> Built:
+def _read(parts: ModelParts, draws: Draws, value: Built) -> Built:
     """Make a value inside the pattern an output, or add another consumer."""
     if draws.number(0, 1):
         return value
@@ -63,12 +63,12 @@ def _read(parts: Parts, draws: Draws, value: Built) -> Built:
     return Built("also", value.dtype, value.shape)
 
 
-def _tail(parts: Parts, value: Built) -> Built:
+def _tail(parts: ModelParts, value: Built) -> Built:
     parts.nodes.append(_identity(value.name, "tail"))
     return Built("tail", value.dtype, value.shape)
 
 
-def _in_if(parts: Parts, outputs: list[Built]) -> list[Built]:
+def _in_if(parts: ModelParts, outputs: list[Built]) -> list[Built]:
     """Put the pattern into a branch that captures all its inputs."""
     infos = [_info(value.name, value.dtype, None) for value in outputs]
     then = onnx.helper.make_graph(parts.nodes, "then", [], infos)
@@ -80,11 +80,11 @@ def _in_if(parts: Parts, outputs: list[Built]) -> list[Built]:
     names = [f"if{number}" for number in range(len(outputs))]
     branches = {"then_branch": then, "else_branch": onnx.helper.make_graph(other, "else", [], else_infos)}
     parts.nodes = [cast(Any, onnx.helper.make_node)("If", ["condition"], names, **branches)]
-    parts.inputs.append(Input("condition", ir.DataType.BOOL, (), np.array(True)))
+    parts.inputs.append(ModelInput("condition", ir.DataType.BOOL, (), np.array(True)))
     return [Built(name, value.dtype, value.shape) for name, value in zip(names, outputs, strict=True)]
 
 
-def _in_loop(parts: Parts, outputs: list[Built]) -> list[Built]:
+def _in_loop(parts: ModelParts, outputs: list[Built]) -> list[Built]:
     """Put the pattern into the body of a loop that collects its results."""
     inputs = [_info("step", ir.DataType.INT64, ()), _info("go", ir.DataType.BOOL, ())]
     infos = [_info("on", ir.DataType.BOOL, ()), *(_info(value.name, value.dtype, None) for value in outputs)]
@@ -117,7 +117,7 @@ def name_nodes(nodes: Sequence[onnx.NodeProto], how: str) -> None:
                 name_nodes(attribute.g.node, how)
 
 
-def _model(parts: Parts, outputs: Sequence[Built]) -> onnx.ModelProto:
+def _model(parts: ModelParts, outputs: Sequence[Built]) -> onnx.ModelProto:
     inputs = [_info(i.name, i.dtype, i.shape) for i in parts.inputs]
     unique = list({value.name: value for value in outputs}.values())
     domains = {node.domain for node in parts.nodes} - {""}
@@ -133,7 +133,7 @@ def _model(parts: Parts, outputs: Sequence[Built]) -> onnx.ModelProto:
     return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSIONS.get(parts.opset, 8))
 
 
-def make_dynamic(model: onnx.ModelProto, inputs: Sequence[Input], draws: Draws) -> dict[str, Shape]:
+def make_dynamic(model: onnx.ModelProto, inputs: Sequence[ModelInput], draws: Draws) -> dict[str, Shape]:
     """Declare inputs with less information than is known, and return other shapes that fit the declaration."""
     how = draws.choose("dimensions", _DIMENSIONS)
     other: dict[str, Shape] = {}
@@ -175,5 +175,5 @@ def _infer(model: onnx.ModelProto, *, keep: bool) -> onnx.ModelProto:
     return inferred
 
 
-def _divides(parts: Parts) -> bool:
+def _divides(parts: ModelParts) -> bool:
     return any(node.op_type in ("Div", "Mod", "If", "Loop") for node in parts.nodes)

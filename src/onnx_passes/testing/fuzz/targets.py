@@ -30,7 +30,7 @@ _SHAPES = "shape-inference"
 
 
 @dataclass(frozen=True)
-class Target:
+class FuzzTarget:
     """Rule with the claim of its pass: ``limits`` is the tolerance, None for equality."""
 
     name: str
@@ -42,20 +42,20 @@ class Target:
     needs_shapes: bool = False
 
 
-def targets_of(thing: object) -> list[Target]:
+def targets_of(thing: object) -> list[FuzzTarget]:
     """List the rules of a pass, a rule, a name, a group, or rules of onnxscript; an operator is its own rule.
 
     The name of a rule is ``pass/rule``.
     """
-    if isinstance(thing, Target):
+    if isinstance(thing, FuzzTarget):
         return [thing]
     if isinstance(thing, Rule):
-        return [Target(thing.name, thing, _applying([thing]), DEFAULT)]
+        return [FuzzTarget(thing.name, thing, _applying([thing]), DEFAULT)]
     if isinstance(thing, str) and (definitions := definitions_named(thing)):
         return [_of_operator(definition) for definition in definitions]
     if isinstance(thing, str) and "/" in thing and "{" not in thing:
         return [_one_of(targets_of(thing.partition("/")[0]), thing)]
-    found: list[Target] = []
+    found: list[FuzzTarget] = []
     for pass_ in collect(thing):  # pyright: ignore[reportArgumentType]
         members = list(_members(pass_))
         if not members:
@@ -65,7 +65,7 @@ def targets_of(thing: object) -> list[Target]:
     return found
 
 
-def _one_of(targets: Sequence[Target], name: str) -> Target:
+def _one_of(targets: Sequence[FuzzTarget], name: str) -> FuzzTarget:
     known = [target.name for target in targets]
     if name not in known:
         hint = did_you_mean(name, known) or f"known: {', '.join(known[:8])}"
@@ -73,9 +73,9 @@ def _one_of(targets: Sequence[Target], name: str) -> Target:
     return targets[known.index(name)]
 
 
-def registered() -> list[Target]:
+def registered() -> list[FuzzTarget]:
     """List the rules of all registered passes, without passes that need options."""
-    found: list[Target] = []
+    found: list[FuzzTarget] = []
     for entry in REGISTRY.entries():
         cls = REGISTRY.load(entry)
         # Sequences of passes are fuzzed by their members.
@@ -95,11 +95,11 @@ def _members(pass_: Pass) -> Sequence[RewriteRuleSetPass]:
     return []
 
 
-def _targets(pass_: RewriteRuleSetPass) -> list[Target]:
+def _targets(pass_: RewriteRuleSetPass) -> list[FuzzTarget]:
     rules = pass_.compile().rules
     names = [pass_.name] if isinstance(pass_, RewriteRulePass) else _numbered([f"{pass_.name}/{r.name}" for r in rules])
     return [
-        Target(
+        FuzzTarget(
             name,
             rule,
             _applying([rule], functions=pass_.functions),
@@ -117,9 +117,9 @@ def _numbered(names: Sequence[str]) -> list[str]:
     return [f"{name}#{before + 1}" if (before := names[:at].count(name)) else name for at, name in enumerate(names)]
 
 
-def _of_operator(definition: Definition) -> Target:
+def _of_operator(definition: Definition) -> FuzzTarget:
     rule = rule_of(definition)
-    return Target(definition.name, rule, _applying([rule]), None)
+    return FuzzTarget(definition.name, rule, _applying([rule]), None)
 
 
 def _applying(rules: Sequence[Rule], *, functions: bool = False) -> Callable[[ir.Model], int]:

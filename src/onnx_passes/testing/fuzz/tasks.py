@@ -14,9 +14,9 @@ from pathlib import Path
 import onnx_passes
 from onnx_passes.core.imports import import_user_modules
 from onnx_passes.testing.fuzz.effort import Effort
-from onnx_passes.testing.fuzz.report import Finding, FuzzReport
+from onnx_passes.testing.fuzz.report import FuzzReport, RuleFailure
 from onnx_passes.testing.fuzz.structure import structure_of
-from onnx_passes.testing.fuzz.targets import Target, registered, targets_of
+from onnx_passes.testing.fuzz.targets import FuzzTarget, registered, targets_of
 from onnx_passes.testing.fuzz.trial import Trial
 from onnx_passes.testing.fuzz.whole.models import Family
 from onnx_passes.testing.fuzz.whole.trial import ModelTrial, ModelWorker
@@ -28,7 +28,7 @@ _LOADING = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Plan:
+class CampaignPlan:
     """Settings of all tasks of a campaign: names of passes (empty for all registered ones), and options.
 
     With ``models``, random models of these families run through random pipelines of all passes, instead of rules.
@@ -46,7 +46,7 @@ class Plan:
         """List the names of targets: rules, or families of models."""
         return list(self.models or self.targets())
 
-    def targets(self) -> dict[str, Target]:
+    def targets(self) -> dict[str, FuzzTarget]:
         """Find the rules by their names; user modules must be imported already."""
         found = [target for name in self.rules for target in targets_of(name)] if self.rules else registered()
         return {target.name: target for target in found}
@@ -80,7 +80,7 @@ class Plan:
 class Task:
     """One rule, or one family of models, and its seed."""
 
-    plan: Plan
+    plan: CampaignPlan
     rule: str
     seed: int
 
@@ -89,7 +89,7 @@ class Task:
 class Found:
     """Finding, with the structure and size of the reduced model."""
 
-    finding: Finding
+    finding: RuleFailure
     structure: str
     size: int
 
@@ -106,7 +106,7 @@ class Tried:
 class Workshop:
     """State of a process for the tasks of a plan: loaded rules, and one worker for all cases."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CampaignPlan) -> None:
         self._targets = {} if plan.models else plan.targets()
         seconds = plan.effort.seconds
         self._worker = ModelWorker(seconds) if plan.models else Worker(list(self._targets.values()), seconds)
@@ -151,6 +151,6 @@ def do_task(task: Task) -> Tried:
 
 
 @lru_cache(maxsize=1)
-def _workshop(plan: Plan) -> Workshop:
+def _workshop(plan: CampaignPlan) -> Workshop:
     import_user_modules(plan.imports)
     return Workshop(plan)

@@ -22,9 +22,9 @@ from onnx_passes.testing.fuzz.draws import (
 )
 from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.generate import generate
-from onnx_passes.testing.fuzz.judge import Verdict, feed_named, text_of
-from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
-from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.testing.fuzz.judge import CaseVerdict, feed_named, text_of
+from onnx_passes.testing.fuzz.report import FailureKind, FuzzReport, RuleFailure
+from onnx_passes.testing.fuzz.targets import FuzzTarget
 from onnx_passes.testing.fuzz.worker import Worker
 
 _UNBIASED = 120
@@ -39,7 +39,7 @@ _MOST_TRIES = 6
 class FoundError(Exception):
     """Exception that carries a finding through hypothesis, which shrinks it."""
 
-    def __init__(self, finding: Finding, case: Case) -> None:
+    def __init__(self, finding: RuleFailure, case: Case) -> None:
         super().__init__(finding.message)
         self.finding = finding
         self.case = case
@@ -49,23 +49,23 @@ class _OutOfTime(BaseException):
     """Exception that ends a search; hypothesis does not catch it."""
 
 
-_FOUND: dict[Kind, type[FoundError]] = {kind: type(f"{kind}Error", (FoundError,), {}) for kind in Kind}
+_FOUND: dict[FailureKind, type[FoundError]] = {kind: type(f"{kind}Error", (FoundError,), {}) for kind in FailureKind}
 """Exception classes by kind, since hypothesis distinguishes failures by class."""
 
 
 class Trial:
     """Fuzzes one rule from one seed; ``found`` holds the smallest case of each finding."""
 
-    def __init__(self, target: Target, worker: Worker, cases: int, seed: int, effort: Effort) -> None:
+    def __init__(self, target: FuzzTarget, worker: Worker, cases: int, seed: int, effort: Effort) -> None:
         self.target = target
         self.worker = worker
         self.cases = cases
         self.seed = seed
         self.effort = effort
         self.report = FuzzReport(target.name)
-        self.found: list[tuple[Finding, Case]] = []
-        self._smallest: dict[Kind, FoundError] = {}
-        self._known: dict[bytes, Verdict] = {}
+        self.found: list[tuple[RuleFailure, Case]] = []
+        self._smallest: dict[FailureKind, FoundError] = {}
+        self._known: dict[bytes, CaseVerdict] = {}
         self._seen: set[bytes] = set()
         self._tries = 0
         self._has_soft = self._wants_soft = False
@@ -172,13 +172,13 @@ class Trial:
             return False
         self.report.cases += counts
         self.report.matches += counts and verdict.outcome != "no match"
-        if verdict.outcome == "finding" and self._is_wanted(Kind(verdict.kind)):
+        if verdict.outcome == "finding" and self._is_wanted(FailureKind(verdict.kind)):
             if self._shrinking_since is None:
                 self._shrinking_since = time.perf_counter()
             raise self._error(verdict, case)
         return True
 
-    def _verdict(self, case: Case, digest: bytes) -> Verdict:
+    def _verdict(self, case: Case, digest: bytes) -> CaseVerdict:
         """Judge a case once; raise _OutOfTime when the time for shrinking is over."""
         if digest not in self._known:
             if self._shrinking_since is not None:
@@ -189,15 +189,15 @@ class Trial:
             self._known[digest] = self.worker.judge(self.target, case)
         return self._known[digest]
 
-    def _is_wanted(self, kind: Kind) -> bool:
+    def _is_wanted(self, kind: FailureKind) -> bool:
         """Return whether a finding is to be shrunk: soft ones only without others, none if a worse one is known."""
         if kind.is_soft and not self._wants_soft:
             self._has_soft = True
             return False
         return kind in self._smallest or all(known.severity > kind.severity for known in self._smallest)
 
-    def _error(self, verdict: Verdict, case: Case) -> FoundError:
-        kind = Kind(verdict.kind)
+    def _error(self, verdict: CaseVerdict, case: Case) -> FoundError:
+        kind = FailureKind(verdict.kind)
         error = _FOUND[kind](finding_of(self.target, verdict, case), case)
         known = self._smallest.get(kind)
         if known is None or len(case.model) <= len(known.case.model):
@@ -214,10 +214,10 @@ def _is_easy(lessons: Lessons) -> bool:
     return lessons.good >= _EASY * lessons.cases
 
 
-def finding_of(target: Target, verdict: Verdict, case: Case) -> Finding:
+def finding_of(target: FuzzTarget, verdict: CaseVerdict, case: Case) -> RuleFailure:
     """Return the finding for the verdict on a case."""
-    return Finding(
-        Kind(verdict.kind),
+    return RuleFailure(
+        FailureKind(verdict.kind),
         verdict.message,
         text_of(onnx.ModelProto.FromString(case.model)),
         verdict.after,

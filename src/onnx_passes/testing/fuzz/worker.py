@@ -16,9 +16,9 @@ from typing import Any, Self
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.effort import Effort
-from onnx_passes.testing.fuzz.judge import Judge, Verdict
-from onnx_passes.testing.fuzz.report import Kind
-from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.testing.fuzz.judge import CaseJudge, CaseVerdict
+from onnx_passes.testing.fuzz.report import FailureKind
+from onnx_passes.testing.fuzz.targets import FuzzTarget
 from onnx_passes.verify.run.child import Started, fork, how_ended, limit_processor
 from onnx_passes.verify.run.execute import Executor
 
@@ -29,7 +29,7 @@ _PATIENCE = 3
 """Factor for the time limit of the second attempt of a slow case."""
 
 
-Answer = Callable[[bytes], Verdict]
+Answer = Callable[[bytes], CaseVerdict]
 """Function that answers a question."""
 
 
@@ -52,16 +52,16 @@ class JudgingProcess:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def ask(self, question: bytes) -> Verdict:
+    def ask(self, question: bytes) -> CaseVerdict:
         """Return the answer, even if the process ends; a timeout must occur twice to be a finding.
 
         The second attempt has more time: on a busy machine the first timeout means little.
         """
         longest = _PATIENCE * self._seconds
         verdict = self._ask(question, self._seconds) or self._ask(question, longest)
-        return verdict or Verdict("finding", Kind.HANG, f"no answer in {longest:g} s")
+        return verdict or CaseVerdict("finding", FailureKind.HANG, f"no answer in {longest:g} s")
 
-    def _ask(self, question: bytes, seconds: float) -> Verdict | None:
+    def _ask(self, question: bytes, seconds: float) -> CaseVerdict | None:
         connection = self._connection()
         entered = False
         try:
@@ -71,13 +71,17 @@ class JudgingProcess:
                 if answer.startswith(_FAILED):
                     raise OnnxPassesError(f"the fuzzer itself failed: {answer.removeprefix(_FAILED).decode()}")
                 if answer != _ENTERING:
-                    return Verdict(**json.loads(answer))
+                    return CaseVerdict(**json.loads(answer))
                 entered = True
         except (EOFError, ConnectionError):
             how = self._reap()
-            return Verdict("finding", Kind.CRASH, f"the process ended with {how}") if entered else Verdict("skipped")
+            return (
+                CaseVerdict("finding", FailureKind.CRASH, f"the process ended with {how}")
+                if entered
+                else CaseVerdict("skipped")
+            )
         self.stop()
-        return None if entered else Verdict("skipped")
+        return None if entered else CaseVerdict("skipped")
 
     def stop(self) -> None:
         """Stop the process, if there is one."""
@@ -99,21 +103,21 @@ class JudgingProcess:
 class Worker(JudgingProcess):
     """Judges cases for rules; one process serves all targets."""
 
-    def __init__(self, targets: Sequence[Target], seconds: float = Effort.seconds) -> None:
+    def __init__(self, targets: Sequence[FuzzTarget], seconds: float = Effort.seconds) -> None:
         super().__init__(partial(_judging, targets), seconds)
         self._numbers = {id(target): number for number, target in enumerate(targets)}
 
-    def judge(self, target: Target, case: Case, *, match_only: bool = False) -> Verdict:
+    def judge(self, target: FuzzTarget, case: Case, *, match_only: bool = False) -> CaseVerdict:
         """Judge a case; with ``match_only`` only check whether the rule applies to a model that runs."""
         return self.ask((_MATCH if match_only else _JUDGE) + self._numbers[id(target)].to_bytes(4) + case.encode())
 
 
-def _judging(targets: Sequence[Target], entering: Callable[[], None]) -> Answer:
+def _judging(targets: Sequence[FuzzTarget], entering: Callable[[], None]) -> Answer:
     executor = Executor(protected=True)
 
-    def answer(question: bytes) -> Verdict:
+    def answer(question: bytes) -> CaseVerdict:
         target = targets[int.from_bytes(question[1:5])]
-        return Judge(target, executor, entering)(Case.decode(question[5:]), match_only=question[:1] == _MATCH)
+        return CaseJudge(target, executor, entering)(Case.decode(question[5:]), match_only=question[:1] == _MATCH)
 
     return answer
 

@@ -27,16 +27,16 @@ from onnx_passes.proofs.rule_certificate import (
 )
 from onnx_passes.proofs.sources import modules_of, numbered, sources_of
 from onnx_passes.report.evidence import evidence, laws_page
-from onnx_passes.testing.fuzz.targets import Target, registered, targets_of
-from onnx_passes.testing.prove.family import Effort
-from onnx_passes.testing.prove.prover import Engine, Verdict, engine, prove
+from onnx_passes.testing.fuzz.targets import FuzzTarget, registered, targets_of
+from onnx_passes.testing.prove.family import FamilyEffort
+from onnx_passes.testing.prove.prover import Engine, RuleVerdict, engine, prove
 
 PAGE = Path("docs") / "reference" / "laws.md"
 Anew = Literal["all", "open", "stale"]
 _REWRITES = re.compile(r"Rewrites:(.*?)(?:\n\s*\w+:|\Z)", re.DOTALL)
 
 
-def pass_of(target: Target) -> str:
+def pass_of(target: FuzzTarget) -> str:
     """Return the name of the pass that a rule is from."""
     return target.name.partition("/")[0]
 
@@ -52,8 +52,8 @@ def certify(
     *,
     anew: Anew = "all",
     by: Engine | None = None,
-    effort: Effort | None = None,
-) -> tuple[PassCertificates, list[Verdict]]:
+    effort: FamilyEffort | None = None,
+) -> tuple[PassCertificates, list[RuleVerdict]]:
     """Prove the rules of a pass, or those of the names that are wanted; of others what was known is kept.
 
     Of certificates that are current all are made ``anew``; or those that prove nothing (``open``); or none (``stale``).
@@ -65,7 +65,7 @@ def certify(
     held = certificates_of(pass_name)
     known = {} if held is None else {name: each for name, each in held.rules.items() if not each.void}
     rules: dict[str, RuleCertificate] = {}
-    verdicts: list[Verdict] = []
+    verdicts: list[RuleVerdict] = []
     for name, target in zip(names, targets, strict=True):
         before = known.get(name)
         is_wanted = not wanted or target.name in wanted or pass_name in wanted
@@ -92,7 +92,7 @@ def _is_kept(before: RuleCertificate | None, source: str, anew: Anew) -> bool:
 def certify_all(
     passes: Iterable[str],
     wanted: Sequence[str],
-    done: Callable[[PassCertificates, list[Verdict]], None],
+    done: Callable[[PassCertificates, list[RuleVerdict]], None],
     *,
     anew: Anew = "all",
     jobs: int = 1,
@@ -110,7 +110,7 @@ def certify_all(
             done(*future.result())
 
 
-def _certify_remotely(pass_name: str, wanted: Sequence[str], anew: Anew) -> tuple[PassCertificates, list[Verdict]]:
+def _certify_remotely(pass_name: str, wanted: Sequence[str], anew: Anew) -> tuple[PassCertificates, list[RuleVerdict]]:
     """Leave behind what cannot travel between processes: rules and models."""
     certificates, _ = certify(pass_name, wanted, anew=anew)
     return certificates, []
@@ -137,7 +137,7 @@ def _pass_named(name: str) -> Pass:
     return pass_
 
 
-def _certificate(name: str, source: str, statement: str, verdict: Verdict) -> RuleCertificate:
+def _certificate(name: str, source: str, statement: str, verdict: RuleVerdict) -> RuleCertificate:
     flags = tuple(sorted(verdict.target.fast_math))
     empty = RuleCertificate(name, statement, source, flags=flags)
     if not verdict.is_proved:

@@ -22,7 +22,7 @@ from onnx_passes.graph.text import from_text
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.draws import Draws, Experience, Lessons, RandomSource, UnbuildableError
 from onnx_passes.testing.fuzz.generate import case_of_model, generate
-from onnx_passes.testing.fuzz.targets import Target
+from onnx_passes.testing.fuzz.targets import FuzzTarget
 from onnx_passes.testing.fuzz.values import convert, make
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Effort:
+class FamilyEffort:
     """How many models are drawn, and how many instances a family has; more are drawn while there are not enough."""
 
     models: int = 400
@@ -133,13 +133,13 @@ class Effort:
     enough_instances: int = 16
 
 
-def family_of(target: Target, effort: Effort | None = None) -> Iterator[Instance]:
+def family_of(target: FuzzTarget, effort: FamilyEffort | None = None) -> Iterator[Instance]:
     """Yield models that a rule rewrites until they cover what there is to choose; the same ones every time.
 
     A model is taken if it answers a question of the generator in a new way: another rank, size, type, constant,
     attribute, broadcasting, or constness of an operand.
     """
-    effort = effort or Effort()
+    effort = effort or FamilyEffort()
     lessons = Lessons()
     seen: set[bytes] = set()
     covered: set[tuple[str, str]] = set()
@@ -169,7 +169,7 @@ def family_of(target: Target, effort: Effort | None = None) -> Iterator[Instance
 
 
 def _draw(
-    target: Target, stratum: Stratum, experience: Experience | None, lessons: Lessons, *, dyadic: bool
+    target: FuzzTarget, stratum: Stratum, experience: Experience | None, lessons: Lessons, *, dyadic: bool
 ) -> tuple[Case, ir.Model, ir.Model, frozenset[tuple[str, str]]] | None:
     """Draw a model and apply the rule, unless there is none or it does not match."""
     draws = StratifiedDraws(stratum, stratum.number, experience)
@@ -189,7 +189,7 @@ def _draw(
     return (case, before, after, frozenset(draws.answers)) if applied else None  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
-def _case(target: Target, draws: StratifiedDraws, *, dyadic: bool) -> Case:
+def _case(target: FuzzTarget, draws: StratifiedDraws, *, dyadic: bool) -> Case:
     """Draw a model, or vary one of those that the author of the rule gives."""
     if target.hints.models and draws.often("model of the author", percent=50):
         model = from_text(draws.choose("model", target.hints.models), target.name)

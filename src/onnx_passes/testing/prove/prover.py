@@ -29,26 +29,28 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.graph.shapes import static_shape
+from onnx_passes.proofs.certified import Extent, extent_of
 from onnx_passes.proofs.equal import prove_equal
-from onnx_passes.proofs.proof import ROUNDING, Assumption, Proof, Unproved
-from onnx_passes.proofs.real_numbers import same_in_fields
-from onnx_passes.proofs.rule_certificate import REALS, Domain, Extent, extent_of
+from onnx_passes.proofs.excuses import ROUNDING
+from onnx_passes.proofs.proof import Assumption, Proof, Unproved
+from onnx_passes.proofs.real_numbers import assumed_of_reals, same_in_fields
+from onnx_passes.proofs.rule_certificate import REALS, Domain
 from onnx_passes.proofs.samples import paired_inputs
 from onnx_passes.proofs.under_flags import FLAGS, prove_under_flags, prove_unfolded
-from onnx_passes.testing.fuzz.targets import Target
-from onnx_passes.testing.prove.family import Effort, Instance, family_of
+from onnx_passes.testing.fuzz.targets import FuzzTarget
+from onnx_passes.testing.prove.family import FamilyEffort, Instance, family_of
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 
 
 @dataclass(frozen=True)
-class Promise:
+class RuleClaim:
     """What a rule is held to: the same bits or the same real numbers, but for what flags of fast math excuse."""
 
     exact: bool
     flags: frozenset[str] = frozenset()
 
 
-def engine(before: ir.Model, after: ir.Model, promise: Promise) -> Proof | Unproved:
+def engine(before: ir.Model, after: ir.Model, promise: RuleClaim) -> Proof | Unproved:
     """Prove that two models compute what is promised; the solver is asked for bits alone."""
     try:
         return _bits(before, after, promise.flags) if promise.exact else _reals(before, after, promise.flags)
@@ -91,8 +93,7 @@ def _reals(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | 
             special = _specials(before, after, found.example)
             if special and not special & flags:
                 return Unproved(f"equal over the reals, but needs {' or '.join(sorted(special))}; {found.reason}", True)
-            assumptions = tuple(Assumption(text, "equal-in-reals") for text in assumed)
-            return Proof("equal-in-reals", "finite fields", assumptions=assumptions)
+            return Proof("equal-in-reals", "finite fields", assumptions=assumed_of_reals(assumed))
     if found.refuted and found.flags and set(found.flags) <= allowed:
         return Unproved(f"not decided: different only where {', '.join(found.flags)} allow it")
     return found
@@ -175,7 +176,7 @@ def _is_recipe(question: str) -> bool:
     return question.startswith("recipe:")
 
 
-Engine = Callable[[ir.Model, ir.Model, Promise], Proof | Unproved]
+Engine = Callable[[ir.Model, ir.Model, RuleClaim], Proof | Unproved]
 """Proves that two models compute what is promised."""
 
 _RELAXED = ROUNDING | {"nsz"}
@@ -189,7 +190,7 @@ _ESSENTIAL = frozenset({"float", "int64", "int32", "bool"})
 
 
 @dataclass(frozen=True)
-class Failure:
+class UnprovedModel:
     """A model that was not proved, and why."""
 
     instance: Instance
@@ -197,15 +198,15 @@ class Failure:
 
 
 @dataclass
-class Verdict:
+class RuleVerdict:
     """What came of a rule; ``missing`` is empty where it is proved."""
 
-    target: Target
+    target: FuzzTarget
     proved: list[Instance] = field(default_factory=list[Instance])
     methods: Counter[str] = field(default_factory=Counter[str])
     flags: set[str] = field(default_factory=set[str])
     assumed: set[Assumption] = field(default_factory=set[Assumption])
-    failures: list[Failure] = field(default_factory=list[Failure])
+    failures: list[UnprovedModel] = field(default_factory=list[UnprovedModel])
     domain: Domain = field(default_factory=Domain)
     missing: str = ""
     seconds: float = 0.0
@@ -227,11 +228,13 @@ class Verdict:
         return self.target.limits is not None
 
 
-def prove(target: Target, engine: Engine, *, effort: Effort | None = None, budget: float = 30.0) -> Verdict:
+def prove(
+    target: FuzzTarget, engine: Engine, *, effort: FamilyEffort | None = None, budget: float = 30.0
+) -> RuleVerdict:
     """Prove a rule, or say what is missing; ``budget`` are the seconds that it may take."""
     started = time.process_time()
-    verdict = Verdict(target)
-    promise = Promise(not verdict.over_reals, target.fast_math)
+    verdict = RuleVerdict(target)
+    promise = RuleClaim(not verdict.over_reals, target.fast_math)
     for instance in family_of(target, effort):
         answer = engine(instance.before, instance.after, promise)
         if isinstance(answer, Proof):
@@ -240,7 +243,7 @@ def prove(target: Target, engine: Engine, *, effort: Effort | None = None, budge
             verdict.flags |= set(answer.flags)
             verdict.assumed |= set(answer.assumptions)
         elif runs(instance.before):
-            verdict.failures.append(Failure(instance, answer))
+            verdict.failures.append(UnprovedModel(instance, answer))
         if len(verdict.failures) >= _MOST_FAILURES and not _restricted(verdict):
             break
         if time.process_time() - started > budget:
@@ -251,7 +254,7 @@ def prove(target: Target, engine: Engine, *, effort: Effort | None = None, budge
     return verdict
 
 
-def _conclude(verdict: Verdict) -> None:
+def _conclude(verdict: RuleVerdict) -> None:
     verdict.domain = domain_of(verdict.proved)
     undeclared = verdict.flags - verdict.target.fast_math - (_RELAXED if verdict.over_reals else frozenset())
     if undeclared:
@@ -267,7 +270,7 @@ def _conclude(verdict: Verdict) -> None:
     verdict.missing = verdict.missing or why_thin(verdict.proved, verdict.domain)
 
 
-def _restricted(verdict: Verdict) -> list[Instance]:
+def _restricted(verdict: RuleVerdict) -> list[Instance]:
     """Leave out types for which nothing was proved, if that leaves no failure: the domain is that much smaller."""
     if any(failure.why.refuted for failure in verdict.failures):
         return []
@@ -281,7 +284,7 @@ def _restricted(verdict: Verdict) -> list[Instance]:
     return verdict.proved
 
 
-def _reason(verdict: Verdict) -> str:
+def _reason(verdict: RuleVerdict) -> str:
     refuted = next((failure for failure in verdict.failures if failure.why.refuted), None)
     if refuted is not None:
         return f"refuted: {refuted.why.reason}"

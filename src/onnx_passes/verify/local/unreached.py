@@ -15,7 +15,7 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.expansion import MOST_NODES, expanded_size
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter, used_functions
 from onnx_passes.graph.hashing.semantics import version_of
-from onnx_passes.graph.liveness import Reaching
+from onnx_passes.graph.liveness import LiveParts
 from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.evidence import NONE, Promise, Rounding
 from onnx_passes.verify.comparison.noise import Noise
@@ -370,7 +370,7 @@ class Unreached:
             # Such a model does not run.
             return {}
         functions, imports = functions_with_bodies(model), model.graph.opset_imports
-        dead = set(Reaching(model.graph).cut_off())
+        dead = set(LiveParts(model.graph).cut_off())
         called = {function: self._identity.structural(function) for function in model.functions.values()}
         found: dict[Path, _State] = {}
         for body in all_bodies(model.graph, functions):

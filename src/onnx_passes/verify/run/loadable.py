@@ -44,7 +44,7 @@ class NotLoadableError(OnnxPassesError):
 
 
 @dataclass(frozen=True)
-class Findings:
+class LoadErrors:
     """Why the checker of onnx and ONNX Runtime refuse a model, empty if they take it.
 
     ``untried`` says why loading could not be tried, ``lacking`` what this installation lacks to run the file itself.
@@ -72,7 +72,7 @@ def as_writable(model: ir.Model, original: Original | None, executor: Executor |
     found = findings(model, executor)
     if not (found.checker or found.runtime):
         return Writable(model, tuple(filter(None, (found.lacking, found.untried))))
-    before = Findings() if original is None else findings(original(), executor)
+    before = LoadErrors() if original is None else findings(original(), executor)
     if found.runtime and original is not None and not before.runtime:
         raise NotLoadableError(
             f"ONNX Runtime does not load the result, but it loads the original: {found.runtime}",
@@ -91,7 +91,7 @@ def as_writable(model: ir.Model, original: Original | None, executor: Executor |
     return Writable(model, tuple(notes))
 
 
-def findings(model: ir.Model, executor: Executor | None = None) -> Findings:
+def findings(model: ir.Model, executor: Executor | None = None) -> LoadErrors:
     """Check a model with the checker of onnx, and load it in ONNX Runtime at its default level of optimization."""
     given = executor or Executor()
     options = {**given.profile.session_options, "session.disable_prepacking": "1"}
@@ -99,18 +99,18 @@ def findings(model: ir.Model, executor: Executor | None = None) -> Findings:
     profile = replace(given.profile, optimized=fits, round_halves=False, session_options=options)
     user = Executor(profile, given.functions, given.resources)
     if not can_fork():
-        return Findings(**_tried(model, user, given))
+        return LoadErrors(**_tried(model, user, given))
     try:
         child = Child(lambda: (_nothing, _tried(model, user, given)), user.resources)
     except DiedError as error:
-        return Findings(runtime=f"it crashes ({error})")
+        return LoadErrors(runtime=f"it crashes ({error})")
     except TimeoutError:
-        return Findings(untried=f"ONNX Runtime did not load the result within {user.resources.seconds:g} s")
+        return LoadErrors(untried=f"ONNX Runtime did not load the result within {user.resources.seconds:g} s")
     except MemoryError:
-        return Findings(untried="ONNX Runtime was not tried on the result: it needs more memory than --memory-limit")
+        return LoadErrors(untried="ONNX Runtime was not tried on the result: it needs more memory than --memory-limit")
     except ChildError as error:
-        return Findings(untried=f"ONNX Runtime was not tried on the result: {error}")
-    found = Findings(**child.known)  # pyright: ignore[reportCallIssue]
+        return LoadErrors(untried=f"ONNX Runtime was not tried on the result: {error}")
+    found = LoadErrors(**child.known)  # pyright: ignore[reportCallIssue]
     return found if fits or found.runtime else replace(found, untried=_NOT_OPTIMIZED)
 
 

@@ -100,7 +100,8 @@ class Boundary:
         """Widen an input."""
         dtype = self._inputs.get(name)
         if dtype is None:
-            return name, array
+            # Numpy makes scalars, which ONNX Runtime refuses, of what it computes with arrays of rank 0.
+            return name, np.asarray(array) if isinstance(array, np.generic) else array
         return name + _SUFFIX, np.asarray(array).astype(WIDER_TYPES[dtype].numpy())
 
     def outward(self, names: list[str], arrays: list[np.ndarray]) -> dict[str, np.ndarray]:

@@ -22,8 +22,8 @@ from onnx_passes.graph import annotations, isomorphism
 from onnx_passes.graph.equality import compare
 from onnx_passes.graph.hashing.content import Contents
 from onnx_passes.graph.isomorphism import Relaxation
-from onnx_passes.graph.liveness import Reaching
-from onnx_passes.graph.lockstep import Difference
+from onnx_passes.graph.liveness import LiveParts
+from onnx_passes.graph.lockstep import FirstDifference
 from onnx_passes.graph.wording import describe, name_of, value_text
 from onnx_passes.verify.structure import properties
 from onnx_passes.verify.structure.properties import (
@@ -74,7 +74,7 @@ def _on_a_cycle(model: ir.Model) -> list[str]:
 def _loose_ends(model: ir.Model) -> list[str]:
     found: list[str] = []
     for scope, suffix in scopes(model):
-        reaching = Reaching(scope)
+        reaching = LiveParts(scope)
         if scope is model.graph:
             found.extend(f"input '{value.name}'" for value in scope.inputs if value not in reaching.values)
         found.extend(name_of(node) + suffix for node in reaching.cut_off())
@@ -82,7 +82,7 @@ def _loose_ends(model: ir.Model) -> list[str]:
 
 
 def _dead_nodes(model: ir.Model) -> list[str]:
-    return [name_of(node) + suffix for scope, suffix in scopes(model) for node in Reaching(scope, kept=True).cut_off()]
+    return [name_of(node) + suffix for scope, suffix in scopes(model) for node in LiveParts(scope, kept=True).cut_off()]
 
 
 def _defined_twice(model: ir.Model) -> list[str]:
@@ -171,7 +171,7 @@ def isomorphic(reference: str | os.PathLike[str], ignore: Iterable[Relaxation] =
             return []
         # The first difference may be one that is ignored.
         outcome = None if ignored else compare(model, other, Contents(), names=False)
-        difference = (str(outcome),) if isinstance(outcome, Difference) else ()
+        difference = (str(outcome),) if isinstance(outcome, FirstDifference) else ()
         return [Violation(text, f"not wired like {'the model before' if path == BEFORE else path}", difference)]
 
     return Property(text, find, needs_before=path == BEFORE)

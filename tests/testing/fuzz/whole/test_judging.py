@@ -16,7 +16,7 @@ from onnx_passes.core.registry import REGISTRY
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.generate import case_of_model
-from onnx_passes.testing.fuzz.judge import Verdict
+from onnx_passes.testing.fuzz.judge import CaseVerdict
 from onnx_passes.testing.fuzz.whole.judging import DISPUTED, PipelineJudge
 from onnx_passes.testing.fuzz.whole.models import Family, random_case
 from onnx_passes.testing.fuzz.whole.pipelines import Pipeline
@@ -43,7 +43,7 @@ def case_of(text: str, **given: np.ndarray) -> Case:
     return Case(plain.model, plain.inputs, given=given or None)
 
 
-def judged(text: str, pipeline: str, *, blame: bool = False, **given: np.ndarray) -> Verdict:
+def judged(text: str, pipeline: str, *, blame: bool = False, **given: np.ndarray) -> CaseVerdict:
     return PipelineJudge(Executor())(case_of(text, **given), pipeline, blame=blame)
 
 
@@ -124,3 +124,12 @@ def test_the_collection_keeps_its_promises(family: Family, count: int):
     assert report.ok, report.describe()
     assert report.matches > 0.4 * count
     assert report.disputed < 0.1 * count
+
+
+def test_a_function_that_draws_random_numbers_is_not_judged():
+    body = "{ a = local.Noise (x) y = Neg (a) }"
+    text = f"""g (float[2] x) => (float[2] y) {body}
+    <domain: "local", opset_import: ["": 18]> Noise (u) => (v) {{ w = RandomNormalLike (u) v = Add (u, w) }}"""
+    plain = case_of_model(ir.to_proto(model_of(text, domains='"local" : 1')), seed=0)
+    verdict = PipelineJudge(Executor())(Case(plain.model, plain.inputs), "inline-functions")
+    assert (verdict.outcome, verdict.message) == ("skipped", "no data fit")

@@ -124,5 +124,7 @@ LOOKALIKES = (
     # A constant that makes the result larger, or of more axes.
     pair("y = Mul(q, cube)", "y = Mul(q, one)"),
 )
+PLACED = pair("y = Tanh(q)", "a = Neg(q) b = Tanh(a) y = Neg(b)")
+"""Engines round an element by its place in memory, whatever they make of all numbers in another place."""
 SIGNED = pair("y = Mul(q, zero)", "a = Abs(q) y = Mul(a, zero)", ignores=())
 """Only the sign of zeros differs here."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.verify.proving.near_misses.pairs import Change, Pair
 from tests.verify.proving.windows import OPSET
 
@@ -102,6 +104,22 @@ LOOKALIKES = (
         "float[4] x",
         "y = Concat <axis = 0> (x, element)",
         "a = Slice(x, zero, one, zero) y = Concat <axis = 0> (x, a)",
+    ),
+)
+LOOKALIKES += (
+    # The same in the type of labels.
+    *(
+        pair("double[2,3] x", *texts)
+        for texts in (
+            ("y = Transpose(x)", "t = Transpose(x) y = Relu(t)"),
+            ("t = Transpose(x) y = Abs(t)", "y = Transpose(x)"),
+        )
+    ),
+    Pair(
+        "double[3] x",
+        "y = Concat <axis = 0> (x, x)",
+        "y = Concat <axis = 0> (x, first)",
+        held={"first": np.arange(1, 4, dtype=np.float64)},
     ),
 )
 FILLED = pair(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.verify.proving.near_misses.pairs import Change, Pair
 
 CONSTANTS = (
@@ -64,4 +66,19 @@ LOOKALIKES = (
     pair("float[N,2,3] x", "y = Reshape <allowzero = 1> (x, joined)", "y = Reshape(x, joined)"),
     pair("float[2,2,3] x", "y = Reshape <allowzero = 1> (x, joined)", "y = Reshape(x, joined)"),
     pair("float[2,3,4] x", "a = Transpose <perm = [1, 0, 2]> (x) y = Reshape(a, vector)", "y = Reshape(x, vector)"),
+    # Nothing that is of another shape.
+    Pair(
+        "float[2,0] x",
+        "y = Identity(x)",
+        "y = Reshape <allowzero = 1> (x, none)",
+        held={"none": np.array([0, 0])},
+        fed={"x": np.zeros((2, 0), np.float32)},
+    ),
+    Pair(
+        "float[0,N] x",
+        "y = Identity(x)",
+        "y = Reshape(x, rest)",
+        constants=CONSTANTS,
+        fed={"x": np.zeros((0, 5), np.float32)},
+    ),
 )

@@ -23,6 +23,8 @@ QUANT = f"q = {Q}.Quant <signed = 1> (x, one, zero, bits)"
 BOTH = f"{QUANT} r = {Q}.Quant <signed = 1> (z, one, zero, bits)"
 WIDE = f"q = {Q}.Quant <signed = 1> (x, one, zero, wide)"
 """More integers than are tried one by one."""
+LARGE = f"{WIDE} h = Cast <to = 11> (q) d = Mul(h, kilo)"
+KILO = {"kilo": np.array(1024, np.float64)}
 GENERATOR = np.random.default_rng(0)
 
 
@@ -331,6 +333,15 @@ PAIRS = (
         inside=WIDE,
         opset=9,
     ),
+    # Integers that no float holds are rounded once on either side, and then scaled.
+    pair(
+        "c = Cast <to = 1> (d) a = Mul(c, s) y = Mul(a, s)",
+        "c = Cast <to = 1> (d) y = Mul(c, t)",
+        ("Mul(c, t)", "Mul(c, s)"),
+        ("Mul(c, t)", "Add(c, t)"),
+        inside=LARGE,
+        held=KILO,
+    ),
     image(
         'a = Mul(q, s) y = Resize <mode = "nearest"> (a, , larger)',
         'a = Resize <mode = "nearest"> (q, , larger) y = Mul(a, s)',
@@ -369,6 +380,18 @@ LOOKALIKES = (
     image(
         "a = Mul(q, s) y = AveragePool <kernel_shape = [3,3], strides = [2,2], ceil_mode = 1> (a)",
         "a = AveragePool <kernel_shape = [3,3], strides = [2,2]> (q) y = Mul(a, s)",
+    ),
+    # As many places as there are channels.
+    pair(
+        "a = Mul(q, plane) y = Conv <group = 4> (a, v)",
+        "a = Conv <group = 4> (q, v) y = Mul(a, by)",
+        signature="float[1,4,2,2] x",
+        fed={"x": IMAGES["x"][:, :, :2, :2].copy()},
+        held={
+            "v": np.arange(2, 6, dtype=np.float32).reshape(4, 1, 1, 1),
+            "plane": np.arange(1, 5, dtype=np.float32).reshape(1, 1, 2, 2),
+            "by": np.arange(1, 5, dtype=np.float32).reshape(1, 4, 1, 1),
+        },
     ),
     # Other operands, operators, bounds and sizes.
     pair(
@@ -499,6 +522,27 @@ INEXACT = (
     pair(
         "a = Mul(q, s) b = Max(a, huge) y = ReduceSum(b, last)",
         "a = Max(q, huger) b = ReduceSum(a, last) y = Mul(b, s)",
+    ),
+    # What was rounded is not added up exactly.
+    pair(
+        "c = Cast <to = 1> (d) a = Mul(c, third) y = ReduceSum(a, last)",
+        "c = Cast <to = 1> (d) a = ReduceSum(c, last) y = Mul(a, third)",
+        inside=LARGE,
+        held=KILO,
+    ),
+    # Integers in real numbers, and not in floats.
+    pair(
+        "a = Mul(q, third) y = MatMul(a, v)",
+        "a = MatMul(q, v) y = Mul(a, third)",
+        inside=f"i = {Q}.Quant <signed = 1> (x, one, zero, bits) h = Mul(i, tenths) q = Div(h, tenths)",
+        held={"v": MATRIX, "tenths": np.array(0.3, np.float32)},
+    ),
+    # A shift that goes into the integers of a product.
+    pair(
+        "a = Add(q, far) b = Mul(a, s) y = MatMul(b, r)",
+        "a = Add(q, far) b = MatMul(a, r) y = Mul(b, s)",
+        signature="float[5,3] x, float[3,5] z",
+        inside=BOTH,
     ),
     image(
         'a = Mul(q, third) y = Resize <mode = "linear"> (a, , larger)',

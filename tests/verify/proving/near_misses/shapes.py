@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.verify.proving.near_misses.pairs import Change, Pair
 
 CONSTANTS = (
@@ -104,4 +106,22 @@ LOOKALIKES = (
     # Only one side reads nothing but shapes.
     pair("int64[2] x", "y = Shape(x)", "s = Shape(x) z = Slice(x, zeros, ones) y = Max(s, z)"),
     pair("int64[2] x", "z = Slice(x, zeros, ones) s = Shape(x) y = Max(s, z)", "y = Shape(x)"),
+    # A constant that looks like a size that is not known.
+    Pair(
+        "float[N] x",
+        "y = Shape(x)",
+        "s = Shape(x) e = Slice(s, zeros, zeros) y = Concat <axis = 0> (e, placeholder)",
+        constants=CONSTANTS,
+        held={"placeholder": np.array([2**40])},
+        fed={"x": np.zeros(3, np.float32)},
+    ),
+    # What is beyond a table wherever it begins.
+    Pair(
+        "float[N] x, float[M] z",
+        "s = Shape(x) y = Slice(table, s, ten)",
+        "s = Shape(z) y = Slice(table, s, ten)",
+        constants=CONSTANTS,
+        held={"table": np.arange(9)},
+        fed={"x": np.zeros(1, np.float32), "z": np.zeros(2, np.float32)},
+    ),
 )

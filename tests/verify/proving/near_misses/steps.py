@@ -229,6 +229,49 @@ LOOKALIKES = (
         )
     ),
 )
+REACHED = "onnx_passes.MultiThreshold({}, t, w)"
+HIDDEN = (
+    # Numbers at both ends and at zero are counted alike, and NaN between them counts nothing.
+    *(
+        pair(
+            f"{before} {COUNT.format('e')}",
+            f"{after} {COUNT.format('e')}",
+            inside="",
+            ignores=("nsz", "ninf"),
+            fed={"x": np.full((100, 3), number, np.float32)},
+            held={"t": np.array([[level]], np.float32), "four": np.array(4, np.float32)},
+        )
+        for before, after, level, number in (
+            ("a = Mul(x, two) e = Mul(a, zero)", "a = Mul(x, four) e = Mul(a, zero)", -1, 1.2e38),
+            ("a = Sqrt(x) e = Neg(a)", "h = Mul(x, two) a = Sqrt(h) e = Neg(a)", -5, 20),
+        )
+    ),
+    pair(
+        f"a = Mul(q, endless) e = Relu(a) {COUNT.format('e')}",
+        f"a = Mul(q, two) e = Relu(a) {COUNT.format('e')}",
+        held={"t": np.array([[-1]], np.float32), "endless": np.array(np.inf, np.float32)},
+    ),
+    # Steps up and down again between points that are looked at.
+    *(
+        pair(
+            f"e = Mul({read}, two) y = {REACHED.format('e')}",
+            f"e = Mul({read}, one) y = {REACHED.format('e')}",
+            inside=inside,
+            ignores=("nsz", "nnan", "ninf"),
+            fed={"x": np.full((100, 3), 7, np.float32)},
+            held={"t": np.array([0, 10], np.float32), "w": np.array([1, -1], np.float32)},
+        )
+        for read, inside in (("q", INTEGERS), ("x", ""))
+    ),
+    # Thresholds are not all that a value is read by.
+    pair(
+        COUNT.format("q"),
+        f"{COUNT.format('q').replace('y =', 'h =')} a = Sub(q, fifty) k = Abs(a) d = Sub(one, k) e = Relu(d)"
+        " y = Add(h, e)",
+        held={"t": np.array([[0]], np.float32), "fifty": np.array(50, np.float32)},
+    ),
+)
+LOOKALIKES += HIDDEN
 DIPS = tuple(
     pair(
         f"a = {dips} y = {Q}.Quant <signed = 1, narrow = 0> (a, one, zero, bits)",

@@ -14,11 +14,11 @@ import onnx_ir as ir
 
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.testing.fuzz import shapes
-from onnx_passes.testing.fuzz.build import Build, Input, Parts
+from onnx_passes.testing.fuzz.build import Build, ModelInput, ModelParts
 from onnx_passes.testing.fuzz.draws import Draws, UnbuildableError
 from onnx_passes.testing.fuzz.hints import Hints
 from onnx_passes.testing.fuzz.site import Built
-from onnx_passes.testing.fuzz.sketch import Leaf, Result, Sketch, sketch
+from onnx_passes.testing.fuzz.sketch import Leaf, OperatorResult, Sketch, sketch
 from onnx_passes.testing.fuzz.values import Shape
 
 _MOST_INPUTS = 5
@@ -37,7 +37,7 @@ class Growth:
     opset: int
     favoured: frozenset[str] = frozenset()
     """Passes whose patterns are more likely."""
-    parts: Parts = field(init=False)
+    parts: ModelParts = field(init=False)
     pool: list[Built] = field(default_factory=list[Built])
     functions: list[onnx.FunctionProto] = field(default_factory=list[onnx.FunctionProto])
     shared: list[Built] = field(default_factory=list[Built])
@@ -45,7 +45,7 @@ class Growth:
     named: int = 0
 
     def __post_init__(self) -> None:
-        self.parts = Parts(self.opset)
+        self.parts = ModelParts(self.opset)
 
     def name(self, prefix: str) -> str:
         """Return a fresh name."""
@@ -55,7 +55,7 @@ class Growth:
     def input(self, dtype: ir.DataType, shape: Shape, values: np.ndarray | None = None) -> Built:
         """Add an input of the model."""
         name = self.name("x")
-        self.parts.inputs.append(Input(name, dtype, shape, values))
+        self.parts.inputs.append(ModelInput(name, dtype, shape, values))
         built = Built(name, dtype, shape)
         if values is None:
             self.pool.append(built)
@@ -175,7 +175,7 @@ class _Graft(Build):
             raise UnbuildableError("ONNX Runtime has few kernels for this type")
         returned = {self.built[result].name for result in self.sketch.outputs}
         for slot, built in self.built.items():
-            if isinstance(slot, Result) and (built.name in returned or self.draws.happens(percent=20)):
+            if isinstance(slot, OperatorResult) and (built.name in returned or self.draws.happens(percent=20)):
                 self.growth.pool.append(built)
 
     def name(self, prefix: str) -> str:

@@ -20,16 +20,15 @@ from onnx_passes.core.instruments import Instrument, Limit
 from onnx_passes.core.manager import Manager
 from onnx_passes.core.plan import Plan, Step, plan
 from onnx_passes.core.records import Application, StepRecord
-from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.randomness import is_random
+from onnx_passes.graph.randomness import draws_in
 from onnx_passes.passes.cleanup.remove_initializers_from_inputs import RemoveInitializersFromInputs
 from onnx_passes.rewrite.passes import RewriteRuleSetPass
 from onnx_passes.testing.fuzz.case import Arrays, Case
 from onnx_passes.testing.fuzz.difference import Conditions, difference, tensors_in
 from onnx_passes.testing.fuzz.feeds import Feed, feeds_of
 from onnx_passes.testing.fuzz.judge import (
-    Verdict,
+    CaseVerdict,
     Wrong,
     check,
     compare_declared,
@@ -39,7 +38,7 @@ from onnx_passes.testing.fuzz.judge import (
     sentence,
     violation_inside,
 )
-from onnx_passes.testing.fuzz.report import Kind
+from onnx_passes.testing.fuzz.report import FailureKind
 from onnx_passes.testing.fuzz.undefined import reads_unwritten_memory
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.evidence import DEFAULT, Limits, Promise, promise_of
@@ -50,7 +49,7 @@ DISPUTED = "the engines disagree on the original model"
 
 
 @dataclass(frozen=True)
-class Run:
+class EngineResults:
     """Results of a model on some data, from both engines."""
 
     feed: Feed
@@ -59,7 +58,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Terms:
+class CombinedClaim:
     """Combined claim of the passes that changed the model."""
 
     promise: Promise
@@ -112,7 +111,7 @@ class PipelineJudge:
         self._executor = executor
         self._entering = entering
 
-    def __call__(self, case: Case, pipeline: str, *, blame: bool = False) -> Verdict:
+    def __call__(self, case: Case, pipeline: str, *, blame: bool = False) -> CaseVerdict:
         """Judge one model under one pipeline; with ``blame`` a finding names the wrong rule."""
         planned = plan(pipeline)
         try:
@@ -122,32 +121,32 @@ class PipelineJudge:
             _drop_defaults(before, planned)
             runs = list(self.runs_of(before, case))
         except (ExecutionError, OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
-            return Verdict("skipped", message=str(error))
+            return CaseVerdict("skipped", message=str(error))
         undisputed = [run for run in runs if run.seconded is None or agree(_outputs(before, run.values), run.seconded)]
         if not undisputed:
-            return Verdict("skipped", message=DISPUTED if runs else "no data fit")
+            return CaseVerdict("skipped", message=DISPUTED if runs else "no data fit")
         self._entering()
         return self.verdict_on(before, undisputed, planned, blame=blame)
 
-    def verdict_on(self, before: ir.Model, runs: Sequence[Run], planned: Plan, *, blame: bool) -> Verdict:
+    def verdict_on(self, before: ir.Model, runs: Sequence[EngineResults], planned: Plan, *, blame: bool) -> CaseVerdict:
         """Apply a pipeline to a copy of a model, and judge the result."""
         model, trail = copy_model(before), Trail()
         try:
             model = self._apply(planned, model, trail)
-            terms = Terms(promise_of(trail.changed, DEFAULT))
+            terms = CombinedClaim(promise_of(trail.changed, DEFAULT))
             self._judge(before, model, runs, terms, planned)
             self._require_rest(trail, model)
         except Wrong as wrong:
             if not self._is_repeatable(wrong, before, runs):
-                return Verdict("skipped", message="the model does not compute the same twice")
+                return CaseVerdict("skipped", message="the model does not compute the same twice")
             rule = self._culprit(wrong, before, runs, trail, planned) if blame else ""
-            return Verdict("finding", str(wrong.kind), wrong.message, printed(model), wrong.feed, rule)
+            return CaseVerdict("finding", str(wrong.kind), wrong.message, printed(model), wrong.feed, rule)
         except OnnxPassesError as refusal:
             # Some passes refuse models that lack a certain form.
-            return Verdict("no match", message=str(refusal))
-        return Verdict("fine" if any(pass_.kind == "transformation" for pass_ in trail.changed) else "no match")
+            return CaseVerdict("no match", message=str(refusal))
+        return CaseVerdict("fine" if any(pass_.kind == "transformation" for pass_ in trail.changed) else "no match")
 
-    def _is_repeatable(self, wrong: Wrong, before: ir.Model, runs: Sequence[Run]) -> bool:
+    def _is_repeatable(self, wrong: Wrong, before: ir.Model, runs: Sequence[EngineResults]) -> bool:
         """Return whether the model itself computes the same with its values elsewhere in memory."""
         run = next((run for run in runs if run.feed.name == wrong.feed), None)
         if run is None:
@@ -155,24 +154,26 @@ class PipelineJudge:
         again = self._executor.prepare(before, engine="onnxruntime").run(run.feed.arrays)
         return compare(_outputs(before, run.values), again).equal
 
-    def _culprit(self, wrong: Wrong, before: ir.Model, runs: Sequence[Run], trail: Trail, planned: Plan) -> str:
+    def _culprit(
+        self, wrong: Wrong, before: ir.Model, runs: Sequence[EngineResults], trail: Trail, planned: Plan
+    ) -> str:
         """Return the pass, and the rule if there is one, after which results violate the claim."""
-        if wrong.kind in (Kind.CRASH, Kind.HANG) or not trail.changed:
+        if wrong.kind in (FailureKind.CRASH, FailureKind.HANG) or not trail.changed:
             return "" if trail.last is None else trail.last.name
         seen = [run for run in runs if run.feed.name == wrong.feed] or runs
-        first = self._first_bad(before, planned, seen, Terms(promise_of(trail.changed, DEFAULT)))
+        first = self._first_bad(before, planned, seen, CombinedClaim(promise_of(trail.changed, DEFAULT)))
         if first is None or first[1].application is None:
             return trail.changed[-1].name
         application = first[1].application
         owner = application.step.name if application.owner is None else application.owner.name
         return f"{owner}/{application.rule}"
 
-    def runs_of(self, model: ir.Model, case: Case) -> Iterator[Run]:
+    def runs_of(self, model: ir.Model, case: Case) -> Iterator[EngineResults]:
         """Run a model in both engines on all data that it accepts."""
-        if any(map(is_random, all_nodes(model.graph))):
+        if draws_in(model):
             return
         ready = self._executor.prepare(model, also=list(interior(model)), engine="onnxruntime")
-        reference = Reference(model)
+        reference = NumpyReference(model)
         for feed in feeds_of(case):
             try:
                 values = ready.run(feed.arrays)
@@ -181,36 +182,40 @@ class PipelineJudge:
                 # Data that do not fit the model, or a model with wrong declarations, do not concern a pass.
                 continue
             if not reads_unwritten_memory(model, feed.arrays):
-                yield Run(feed, values, reference.run(feed.arrays))
+                yield EngineResults(feed, values, reference.run(feed.arrays))
 
     def _apply(self, planned: Plan, model: ir.Model, trail: Trail) -> ir.Model:
         try:
             return Manager([trail]).run(planned, model).model
         except BudgetError as error:
-            raise Wrong(Kind.HANG, str(error)) from error
+            raise Wrong(FailureKind.HANG, str(error)) from error
         except OnnxPassesError as error:
             if not _is_crash(error):
                 raise
-            raise Wrong(Kind.CRASH, sentence(error)) from error
+            raise Wrong(FailureKind.CRASH, sentence(error)) from error
         except ir.passes.InvariantError as error:
             raise OnnxPassesError(str(error)) from error
         except Exception as error:
-            raise Wrong(Kind.CRASH, f"{type(error).__name__}: {error}") from error
+            raise Wrong(FailureKind.CRASH, f"{type(error).__name__}: {error}") from error
 
     def _require_rest(self, trail: Trail, model: ir.Model) -> None:
         """Rerun the last pass; it must change nothing."""
         if isinstance(trail.last, RewriteRuleSetPass) and trail.last in trail.changed:
             again = trail.last.run(copy_model(model), Context())
             if again.modified:
-                raise Wrong(Kind.HANG, f"a second run of '{trail.last}' rewrites nodes that the first one left")
+                raise Wrong(FailureKind.HANG, f"a second run of '{trail.last}' rewrites nodes that the first one left")
 
-    def _judge(self, before: ir.Model, after: ir.Model, runs: Sequence[Run], terms: Terms, planned: Plan) -> None:
+    def _judge(
+        self, before: ir.Model, after: ir.Model, runs: Sequence[EngineResults], terms: CombinedClaim, planned: Plan
+    ) -> None:
         found = list(self.complaints(before, after, runs, terms))
         worst = min(found, key=lambda wrong: wrong.kind.severity, default=None)
         if worst is not None and not self._is_excused(worst, before, runs, terms, planned):
             raise worst
 
-    def complaints(self, before: ir.Model, after: ir.Model, runs: Sequence[Run], terms: Terms) -> Iterator[Wrong]:
+    def complaints(
+        self, before: ir.Model, after: ir.Model, runs: Sequence[EngineResults], terms: CombinedClaim
+    ) -> Iterator[Wrong]:
         """Yield all violations of the claim."""
         try:
             check(ir.to_proto(after))
@@ -218,15 +223,15 @@ class PipelineJudge:
             ready = self._executor.prepare(after, also=list(interior(after)), engine="onnxruntime")
         except ExecutionError as error:
             if not _is_seconded(after, runs):
-                yield Wrong(Kind.INVALID, sentence(error))
+                yield Wrong(FailureKind.INVALID, sentence(error))
             return
         except (OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
-            yield Wrong(Kind.INVALID, sentence(error))
+            yield Wrong(FailureKind.INVALID, sentence(error))
             return
         except Wrong as wrong:
             yield wrong
             return
-        reference = Reference(after)
+        reference = NumpyReference(after)
         for run in runs:
             try:
                 values = ready.run(run.feed.arrays)
@@ -234,14 +239,14 @@ class PipelineJudge:
                 self._second(before, run, values, reference)
                 compare_declared(after, values, run.feed.name)
             except ExecutionError as error:
-                yield Wrong(Kind.INVALID, f"no longer runs: {error}", run.feed.name)
+                yield Wrong(FailureKind.INVALID, f"no longer runs: {error}", run.feed.name)
             except Wrong as wrong:
                 yield wrong
         feeds = [run.feed for run in runs]
         if inside := violation_inside(before, after, terms.promise, feeds, self._executor):
-            yield Wrong(Kind.WRONG, inside)
+            yield Wrong(FailureKind.WRONG, inside)
 
-    def _compare(self, before: ir.Model, run: Run, values: Arrays, terms: Terms) -> None:
+    def _compare(self, before: ir.Model, run: EngineResults, values: Arrays, terms: CombinedClaim) -> None:
         everything = (*run.feed.arrays.values(), *run.values.values(), *values.values())
         conditions = Conditions.of(everything, is_exact=run.feed.is_exact)
         old, new = _outputs(before, run.values), _outputs(before, values)
@@ -250,20 +255,20 @@ class PipelineJudge:
             return
         kind, _ = different
         if (
-            kind.severity >= Kind.WRONG.severity
+            kind.severity >= FailureKind.WRONG.severity
             and terms.limits is not None
             and self._is_noise(before, run, new, terms)
         ):
             return
         raise Wrong(*different, run.feed.name)
 
-    def _is_noise(self, before: ir.Model, run: Run, found: Arrays, terms: Terms) -> bool:
+    def _is_noise(self, before: ir.Model, run: EngineResults, found: Arrays, terms: CombinedClaim) -> bool:
         """Return whether results differ by no more than rounding errors in the model itself cause."""
         model = copy_model(before)
         bounds = rounding_bounds(model, list(model.graph.outputs), [run.feed.arrays], self._executor)
         return bounds is not None and terms.promise.holds(compare(_outputs(before, run.values), found), bounds[0])
 
-    def _second(self, before: ir.Model, run: Run, values: Arrays, reference: Reference) -> None:
+    def _second(self, before: ir.Model, run: EngineResults, values: Arrays, reference: NumpyReference) -> None:
         """Compare the new model with the old one in the second engine, which may round differently."""
         if run.seconded is None or not agree(_outputs(before, run.values), _outputs(before, values)):
             # The second engine has the same tolerance as the first.
@@ -273,15 +278,17 @@ class PipelineJudge:
             return
         if agree(_outputs(before, values), seconded):
             name = next(name for name in run.seconded if not agree({name: run.seconded[name]}, seconded))
-            raise Wrong(Kind.WRONG, f"'{name}' differs in the reference evaluator", run.feed.name)
+            raise Wrong(FailureKind.WRONG, f"'{name}' differs in the reference evaluator", run.feed.name)
 
-    def _is_excused(self, wrong: Wrong, before: ir.Model, runs: Sequence[Run], terms: Terms, planned: Plan) -> bool:
+    def _is_excused(
+        self, wrong: Wrong, before: ir.Model, runs: Sequence[EngineResults], terms: CombinedClaim, planned: Plan
+    ) -> bool:
         """Return whether accepted small differences became large on their way through the model.
 
         That happens at a comparison or a rounding that the last bit decides. The rewrite after which results violate
         the claim must have changed the values that it replaced within the tolerance.
         """
-        is_value = wrong.kind.severity >= Kind.WRONG.severity
+        is_value = wrong.kind.severity >= FailureKind.WRONG.severity
         run = next((run for run in runs if run.feed.name == wrong.feed), None)
         if not is_value or terms.limits is None or run is None:
             return False
@@ -297,7 +304,7 @@ class PipelineJudge:
         return self._is_near(models[0], models[1], names, run, terms)
 
     def _first_bad(
-        self, before: ir.Model, planned: Plan, runs: Sequence[Run], terms: Terms
+        self, before: ir.Model, planned: Plan, runs: Sequence[EngineResults], terms: CombinedClaim
     ) -> tuple[int, Trail] | None:
         """Find the first rewrite after which results violate the claim."""
         _, trail = self._stopped(planned, before, None)
@@ -319,7 +326,9 @@ class PipelineJudge:
         limits = [] if count is None else [Limit(count)]
         return Manager([*limits, trail]).run(planned, model).model, trail
 
-    def _is_near(self, old: ir.Model, new: ir.Model, names: Sequence[str], run: Run, terms: Terms) -> bool:
+    def _is_near(
+        self, old: ir.Model, new: ir.Model, names: Sequence[str], run: EngineResults, terms: CombinedClaim
+    ) -> bool:
         """Compare inner values of two models."""
         try:
             pick = partial(_named, names=names)
@@ -338,13 +347,13 @@ class PipelineJudge:
         return bounds is not None and terms.promise.holds(compare(first, second), bounds[0])
 
 
-def _is_seconded(model: ir.Model, runs: Sequence[Run]) -> bool:
+def _is_seconded(model: ir.Model, runs: Sequence[EngineResults]) -> bool:
     """Return whether a valid model without kernels in ONNX Runtime computes the same in the second engine.
 
     Each rule is tested separately for writing operators that have kernels; missing kernels of newer opsets are
     accepted.
     """
-    reference, seconded = Reference(model), [run for run in runs if run.seconded is not None]
+    reference, seconded = NumpyReference(model), [run for run in runs if run.seconded is not None]
     results = [(run.seconded, reference.run(run.feed.arrays)) for run in seconded]
     return bool(results) and all(old and new and agree(old, new) for old, new in results)
 
@@ -374,7 +383,7 @@ def _named(model: ir.Model, names: Sequence[str]) -> list[ir.Value]:
 _ATOL, _RTOL = 1e-4, 1e-3
 
 
-class Reference:
+class NumpyReference:
     """Runs a model in numpy, operator by operator; ``obstacle`` is the reason if it cannot."""
 
     def __init__(self, model: ir.Model) -> None:

@@ -16,13 +16,13 @@ from onnx_passes.graph.text import from_text
 from onnx_passes.graph.traits import TRAITS
 from onnx_passes.rewrite.rule import Rule
 from onnx_passes.testing.fuzz import shapes
-from onnx_passes.testing.fuzz.build import Input
+from onnx_passes.testing.fuzz.build import ModelInput
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.draws import Draws, RandomSource, UnbuildableError
 from onnx_passes.testing.fuzz.hints import Hints
 from onnx_passes.testing.fuzz.site import RECIPES, Built
 from onnx_passes.testing.fuzz.surround import make_dynamic, name_nodes
-from onnx_passes.testing.fuzz.targets import Target, registered
+from onnx_passes.testing.fuzz.targets import FuzzTarget, registered
 from onnx_passes.testing.fuzz.values import Shape
 from onnx_passes.testing.fuzz.whole.growth import Growth
 from onnx_passes.testing.fuzz.whole.layers import LAYERS
@@ -165,7 +165,7 @@ def _assembled(growth: Growth, seed: int) -> Case:
     constants = [value for value in parts.constants if value.name in kept and value.name in read]
     for value in constants:
         if draws.happens(percent=4):
-            parts.inputs.append(Input(value.name, value.dtype, value.shape, value.array, overridable=True))
+            parts.inputs.append(ModelInput(value.name, value.dtype, value.shape, value.array, overridable=True))
     parts.inputs = [item for item in parts.inputs if item.name in read] or parts.inputs[:1]
     name_nodes(parts.nodes, draws.freely(_NAMES))
     model = _model(growth, outputs)
@@ -253,7 +253,7 @@ def operators() -> tuple[Piece, ...]:
     return tuple(Piece(_rule_of(name), Hints()) for name in known)
 
 
-def _room_of(target: Target) -> str:
+def _room_of(target: FuzzTarget) -> str:
     return Path(target.rule.source.rsplit(":", 1)[0]).parent.name
 
 

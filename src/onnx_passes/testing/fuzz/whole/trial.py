@@ -17,8 +17,8 @@ from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.draws import Draws, RandomSource, UnbuildableError
 from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.feeds import feeds_of
-from onnx_passes.testing.fuzz.judge import Verdict, feed_named, text_of
-from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
+from onnx_passes.testing.fuzz.judge import CaseVerdict, feed_named, text_of
+from onnx_passes.testing.fuzz.report import FailureKind, FuzzReport, RuleFailure
 from onnx_passes.testing.fuzz.structure import structure_of
 from onnx_passes.testing.fuzz.whole.judging import DISPUTED, PipelineJudge
 from onnx_passes.testing.fuzz.whole.models import Family, random_case
@@ -38,7 +38,7 @@ class ModelWorker(JudgingProcess):
     def __init__(self, seconds: float = Effort.seconds) -> None:
         super().__init__(_judging, seconds)
 
-    def judge(self, case: Case, pipeline: str, *, blame: bool = False) -> Verdict:
+    def judge(self, case: Case, pipeline: str, *, blame: bool = False) -> CaseVerdict:
         """Judge a model under a pipeline."""
         about = json.dumps({"pipeline": pipeline, "blame": blame}).encode()
         return self.ask(len(about).to_bytes(4) + about + case.encode())
@@ -47,7 +47,7 @@ class ModelWorker(JudgingProcess):
 def _judging(entering: Callable[[], None]) -> Answer:
     judge = PipelineJudge(Executor(protected=True), entering)
 
-    def answer(question: bytes) -> Verdict:
+    def answer(question: bytes) -> CaseVerdict:
         end = 4 + int.from_bytes(question[:4])
         about = json.loads(question[4:end])
         return judge(Case.decode(question[end:]), about["pipeline"], blame=about["blame"])
@@ -77,7 +77,7 @@ class ModelTrial:
         self.seed = seed
         self.effort = effort
         self.report = FuzzReport(family)
-        self.found: list[tuple[Finding, Case]] = []
+        self.found: list[tuple[RuleFailure, Case]] = []
 
     def run(self) -> FuzzReport:
         """Run the trial."""
@@ -109,10 +109,10 @@ class ModelTrial:
                 self.found.append((finding, smaller))
 
 
-def finding_of(case: Case, pipeline: str, verdict: Verdict) -> Finding:
+def finding_of(case: Case, pipeline: str, verdict: CaseVerdict) -> RuleFailure:
     """Return the finding for the verdict on a case."""
-    return Finding(
-        Kind(verdict.kind or Kind.HANG),
+    return RuleFailure(
+        FailureKind(verdict.kind or FailureKind.HANG),
         verdict.message,
         text_of(onnx.ModelProto.FromString(case.model)),
         verdict.after,
@@ -122,18 +122,20 @@ def finding_of(case: Case, pipeline: str, verdict: Verdict) -> Finding:
     )
 
 
-def _key(finding: Finding, case: Case) -> tuple[str, str, str]:
+def _key(finding: RuleFailure, case: Case) -> tuple[str, str, str]:
     return finding.rule, str(finding.kind), structure_of(case.model)
 
 
-Judge = Callable[[Case, str], Verdict]
+Judge = Callable[[Case, str], CaseVerdict]
 _BY_PLAN = ("needed", "follows")
 """Reason of a pass in a plan without a pipeline."""
 _ROUNDS = 2
 """Number of rounds to which a repeated sequence is unrolled."""
 
 
-def reduced(case: Case, pipeline: Pipeline, verdict: Verdict, judge: Judge, seconds: float) -> tuple[Case, Pipeline]:
+def reduced(
+    case: Case, pipeline: Pipeline, verdict: CaseVerdict, judge: Judge, seconds: float
+) -> tuple[Case, Pipeline]:
     """Remove passes, then parts of the model, while the judge finds the same kind of failure."""
 
     def fails(candidate: Case, passes: Pipeline) -> bool:
@@ -181,7 +183,7 @@ def _some_of(pipeline: Pipeline, fails: Callable[[Pipeline], bool]) -> Pipeline:
     return chosen(minimise(list(range(len(pipeline.items))), lambda places: fails(chosen(places))))
 
 
-def _telling(case: Case, verdict: Verdict) -> Sample | None:
+def _telling(case: Case, verdict: CaseVerdict) -> Sample | None:
     """Return the data that showed the failure, or else data that the model accepts."""
     feeds = {feed.name: feed.arrays for feed in feeds_of(case)}
     if verdict.feed in feeds:

@@ -1,0 +1,81 @@
+"""What certificates say of one application: the rule is proved, and what it is applied to lies in the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from onnx_passes.core.base import Pass
+from onnx_passes.core.records import Application
+from onnx_passes.proofs.proof import Proof, ProofLevel, Unproved
+from onnx_passes.proofs.rule_certificate import certificate_of
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Element types and ranks of data, and the operator set; ``unknown`` says that of some value they are not known."""
+
+    types: frozenset[str]
+    ranks: frozenset[int]
+    opset: int
+    unknown: bool = False
+
+
+def extent_of(values: Iterable[ir.Value], opset: int) -> Extent:
+    """Return what values are like; those that only say how to move data, such as axes and shapes, do not count."""
+    data = [value for value in values if not _is_structural(value)]
+    types = {_name(value.dtype) for value in data if value.dtype is not None}
+    ranks = {len(value.shape) for value in data if value.shape is not None}
+    unknown = any(value.dtype is None or value.shape is None for value in data)
+    return Extent(frozenset(types), frozenset(ranks), opset, unknown)
+
+
+def _is_structural(value: ir.Value) -> bool:
+    """Tell whether a value is a constant vector of whole numbers, or a single one."""
+    known = value.const_value
+    return known is not None and known.dtype is ir.DataType.INT64 and len(known.shape) <= 1
+
+
+def _name(dtype: ir.DataType) -> str:
+    return dtype.name.lower()
+
+
+class Certified:
+    """Proofs of rules, of one level: those that hold bit by bit, or those that hold over the reals."""
+
+    def __init__(self, level: ProofLevel) -> None:
+        self._level = level
+        self._opset = 0
+
+    def begin(self, model: ir.Model) -> None:
+        """Note the operator set."""
+        self._opset = model.opset_imports.get("", 0)
+
+    def prove(self, application: Application, owner: Pass, wanted: Collection[str] = ()) -> Proof | Unproved | None:
+        """Return the proof of the rule, if it covers what the rule is applied to."""
+        certificate = certificate_of(owner, application.rule)
+        proof = None if certificate is None else certificate.proof()
+        if certificate is None or proof is None or proof.level != self._level:
+            return None
+        values = _values(application)
+        extent = extent_of(values, application.graph.opset_imports.get("", self._opset))
+        if extent.unknown:
+            return Unproved("the certificate of the rule asks for types and ranks, and some are not known")
+        if not certificate.domain.covers(extent.types, extent.ranks, extent.opset):
+            return Unproved(f"the certificate of the rule does not cover it, but {certificate.domain}")
+        return proof
+
+    def follow(self, application: Application, owner: Pass) -> None:
+        """Certificates do not depend on the model."""
+
+
+def _values(application: Application) -> list[ir.Value]:
+    """List what goes in and comes out, and what lies between as far as anything is known of it."""
+    made = {value for node in application.matched for value in node.outputs}
+    ends = {old for old, _ in application.replaced}
+    found = dict.fromkeys(
+        value for node in application.matched for value in (*node.inputs, *node.outputs) if value is not None
+    )
+    return [value for value in found if value not in made or value in ends or (value.dtype and value.shape is not None)]
