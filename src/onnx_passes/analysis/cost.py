@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.formulas import UnknownSizeError, Work, nbytes, nominal, total, work_of
 from onnx_passes.core.plain import plain
 from onnx_passes.core.walk import all_nodes, nested_graphs
 from onnx_passes.graph.constants import tensor_of_constant_node
 from onnx_passes.graph.extents import Amount, Extent
 from onnx_passes.graph.wording import dim_text, name_of, operator_name
+from onnx_passes.ops.facts.work import UnknownSizeError, Work, nbytes, nominal, total, work_of
 
 VIEWS = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
 _PICKING = frozenset(("Gather", "GatherElements", "GatherND", "Slice"))

@@ -12,7 +12,7 @@ from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.fragment.assembly import OutsideError
 from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant, constant_tensor
-from onnx_passes.graph.parameters import called_graph
+from onnx_passes.graph.functions import called_graph
 from onnx_passes.graph.randomness import Functions
 from onnx_passes.verify.run.execute import Sample
 

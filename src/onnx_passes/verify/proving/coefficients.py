@@ -16,7 +16,7 @@ import onnx_ir as ir
 from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.ops.normalization import Normalization
+from onnx_passes.ops.semantics.batch_normalization import Normalization
 from onnx_passes.proofs.proof import Proof, Unproved
 
 METHOD = "the same coefficients"
