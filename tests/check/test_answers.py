@@ -7,7 +7,6 @@ import re
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx_passes.verify.comparison.promise import Promise
 
 from onnx_passes import PassResult, RewriteRulePass, Transformation, apply, passes
 from onnx_passes.check.claims import structure
@@ -16,6 +15,7 @@ from onnx_passes.check.settings import Settings
 from onnx_passes.check.verification import Limits, Verification
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import RegistrationError, UsageError
+from onnx_passes.verify.comparison.evidence import Promise
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as ir
 import pytest
-from onnx_passes.ops.expand import uses_custom_operators
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.ops.definition import FINN_DOMAIN, definition_of
+from onnx_passes.ops.describe import uses_custom_operators
 
 Q = "qonnx.custom_op.general"
 HEAD = f'<ir_version: 10, opset_import: ["": 20, "{Q}": 1, "{FINN_DOMAIN}": 1, "onnx_passes": 1]>'

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx_passes.verify.comparison.promise import Promise
 
 from onnx_passes.api import apply
 from onnx_passes.core.claims import Claim, ClaimKind
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.verify.comparison.compare import compare
+from onnx_passes.verify.comparison.evidence import Promise
 from onnx_passes.verify.local.batch import FragmentBatch
 from onnx_passes.verify.local.specials import Specials
 from onnx_passes.verify.local.windows import Window, WindowCheck, Windows
