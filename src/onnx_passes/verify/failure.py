@@ -1,4 +1,4 @@
-"""What is told when a pass changed the results: the two lines that users know, then everything that helps."""
+"""Report of a pass that changed the results: the two lines that users know, then all further facts."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ class Failure(Displayed):
 
 
 def fact_lines(facts: Mapping[str, str]) -> list[str]:
-    """List what is known, one fact a line."""
+    """List facts, one a line."""
     return [f"  {label + ':':13} {text}" for label, text in facts.items() if text]
 
 
 def failed_step(record: StepRecord, step: Step, failure: Failure, what: str = "") -> PostconditionError:
-    """Mark a step as failed, and make the error that says so; ``what`` is that in the words that users know."""
+    """Mark a step as failed, and return the error for it; ``what`` describes the difference in the words of users."""
     record.status, record.reason = Status.FAILED, failure.difference
     record.evidence = Evidence("failed", failure.claim, reason=failure.difference)
     error = PostconditionError(f"Post-condition for pass '{type(step.pass_).__name__}' failed", failure)

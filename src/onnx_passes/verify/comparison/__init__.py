@@ -1,1 +1,1 @@
-"""Whether results are what was promised, and how far off."""
+"""Comparison of results with the claims of passes, and the size of their differences."""

@@ -28,7 +28,7 @@ _SCALARS: Mapping[Kind, Callable[[Any], Scalar]] = {
 
 
 class TensorStatus(StrEnum):
-    """What is the matter with one tensor."""
+    """Outcome of the comparison of one tensor."""
 
     EQUAL = "equal"
     MISSING = "missing"
@@ -113,7 +113,7 @@ class TensorComparison:
         return True
 
     def message(self, at: tuple[int, ...] | None = None, beyond: int | None = None) -> str:
-        """Say in one sentence what differs, with the worst element as the example, or the one at an index.
+        """Describe the difference in one sentence, by the element at an index or else by the worst element.
 
         ``beyond`` is how many elements differ by more than is allowed, where some difference is.
         """
@@ -192,7 +192,7 @@ class Comparison:
         return all(tensor.within(atol, rtol) for tensor in self.tensors)
 
     def describe(self) -> str:
-        """Say what differs, one line for each tensor, the first difference first."""
+        """Describe the differences, one line for each tensor, the first difference first."""
         differing = self._differing()
         if not differing:
             return f"{_count(len(self.tensors), 'tensor')} equal bit by bit"
@@ -295,7 +295,7 @@ class _Tally:
         self.max_ulp: int | None = 0 if kind is Kind.FLOAT else None
 
     def add(self, start: int, part: Differences) -> None:
-        """Add what was found in the piece that begins at a flat position."""
+        """Add the differences of a chunk that begins at a flat position."""
         self.differing += part.places.size
         self.nan += part.nan
         self.infinite += part.infinite

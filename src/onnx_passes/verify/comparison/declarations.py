@@ -44,7 +44,7 @@ class RenamesInterface(ChangesInterface, Protocol):
 
 @runtime_checkable
 class ShowsInside(ChangesInterface, Protocol):
-    """A pass after which values inside a model are inputs or outputs of it: data have these beside what they had."""
+    """A pass that turns values inside a model into inputs or outputs; data hold these values as well."""
 
     def values_inside(self, model: ir.Model) -> Sequence[ir.Value]:
         """Return the values of the model before it that will be seen; names that it will refuse are left out."""
@@ -89,7 +89,7 @@ class Output:
 
 @dataclass
 class Declared:
-    """What a model declared when it came; what was wrong then already is excused."""
+    """Declarations of the original model; outputs that violated them from the start are excused."""
 
     inputs: tuple[DeclaredInput, ...]
     outputs: tuple[Output, ...]
@@ -98,7 +98,7 @@ class Declared:
 
     @classmethod
     def by(cls, model: ir.Model) -> Declared:
-        """Take down what a model declares."""
+        """Record the declarations of a model."""
         return cls(inputs_of(model), outputs_of(model), not out_of_order(model.graph))
 
     def excuse(self, results: Mapping[str, np.ndarray]) -> None:
@@ -106,7 +106,7 @@ class Declared:
         self.excused = frozenset(wrong_outputs(self.outputs, results))
 
     def broken_by(self, model: ir.Model, results: Mapping[str, np.ndarray]) -> str:
-        """Say what a model declares that it did not, or that is not true; nothing if all is well."""
+        """Describe the first declaration that was changed or is violated; return an empty text if all hold."""
         problem = changed_inputs(self.inputs, inputs_of(model))
         if not problem:
             wrong = wrong_outputs(outputs_of(model), results)
@@ -122,7 +122,7 @@ def inputs_of(model: ir.Model) -> tuple[DeclaredInput, ...]:
 
 
 def changed_inputs(before: tuple[DeclaredInput, ...], after: tuple[DeclaredInput, ...]) -> str:
-    """Say how inputs are not as they were; those with a default may go, and what was unknown may become known."""
+    """Describe changed inputs; inputs with a default may go, and an unknown type or shape may become known."""
     now = {given.name for given in after}
     expected = [given for given in before if given.name in now or not given.has_default]
     if [given.name for given in expected] != [given.name for given in after]:
@@ -194,7 +194,7 @@ def _names(inputs: tuple[DeclaredInput, ...]) -> str:
 
 @dataclass(frozen=True)
 class InterfaceHistory:
-    """The outputs that a model had, and what passes did to inputs and outputs since."""
+    """The original outputs of a model, and the changes that passes made to its inputs and outputs."""
 
     outputs: tuple[str, ...] = ()
     changes: tuple[ChangesInterface, ...] = ()
@@ -228,7 +228,7 @@ class InterfaceHistory:
         return {old: found[now] for old, now in named.items() if now in found}
 
     def as_returned_now(self, name: str, expected: Array, found: Array) -> Array:
-        """Give what is expected of an output the form that it has now; labels have none."""
+        """Return the expected array of an output in the layout that the output has now; labels stay as they are."""
         if expected.ndim == found.ndim:
             for change in self.changes:
                 ((name, expected),) = change.outputs_after({name: expected}).items()

@@ -1,4 +1,4 @@
-"""Evidence of comparisons and runs, what users require of it, and the claims about results that it is held against."""
+"""Evidence of comparisons and runs, the evidence that users require, and the claims that results are compared with."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from onnx_passes.verify.comparison.ulp import Array, Kind, chunks, kind_of
 
 
 def says_nothing(results: Sequence[Mapping[str, np.ndarray]]) -> str:
-    """Name outputs that are the same float everywhere in all samples, whatever is computed on the way to them."""
+    """Name the outputs that hold one and the same float in all samples."""
     found: list[str] = []
     for name in results[0] if results else ():
         arrays = [result[name] for result in results if isinstance(result.get(name), np.ndarray)]
@@ -54,7 +54,7 @@ def evidence_of(
     *,
     others_equal: bool = True,
 ) -> Evidence:
-    """Sum up how results compare on samples, or in windows of the model; what is not equal is no more than promised.
+    """Summarize comparisons of samples or windows of the model; differences are within the promise.
 
     ``others_equal`` is False if other samples, about which nothing is promised, show that bits differ.
     """
@@ -98,12 +98,12 @@ def parse_level(text: str) -> Finding:
 
 
 def level_of_run(run: RunRecord) -> str:
-    """Return what a run preserves and how that is known; ``unchanged`` if no step changed the model."""
+    """Return the level that a run preserves and its kind of evidence; ``unchanged`` if no step changed the model."""
     return level_of(step.all_evidence for step in decisive_steps(run))
 
 
 def decisive_steps(run: RunRecord) -> list[StepRecord]:
-    """Return the steps that changed the model and those that could not be checked; all steps if there are none.
+    """Return the steps that changed the model or could not be checked; all steps if there are none.
 
     A check between steps tells what it found about them; by itself it changes nothing.
     """
@@ -129,7 +129,7 @@ def _named(step: StepRecord) -> str:
 
 
 def _why(step: StepRecord, wanted: Finding) -> str:
-    """Return what is known of a step, with its first rewrite of which less is known than wanted."""
+    """Return the level of a step, with its first rewrite whose level is below the wanted one."""
     if step.level in (UNVERIFIED, FAILED, UNCHANGED):
         reason = step.evidence.reason if step.evidence is not None else ""
         return f"{step.level}, {reason}" if reason else step.level
@@ -201,7 +201,7 @@ class Limits:
 
     @property
     def pair(self) -> tuple[float, float] | None:
-        """Return what somebody gave, absolute and relative."""
+        """Return the limits given by the user, absolute and relative; None for default limits."""
         return (self.atol, self.rtol) if self.given else None
 
     @classmethod
@@ -224,7 +224,7 @@ DEFAULT = Limits(given=False)
 
 @dataclass(frozen=True)
 class Promise:
-    """What one step, or several together, promise about results: the weakest of their claims.
+    """The claim about results that one step, or several together, must hold: the weakest of their claims.
 
     ``ignores`` are the flags of what they do not promise anything about, ``unit`` is the last place of the type that
     results are computed in, where that is another one than before.
@@ -237,7 +237,7 @@ class Promise:
 
     @classmethod
     def of(cls, claim: Claim, limits: Limits = DEFAULT) -> Promise:
-        """Return what a single claim promises; ``limits`` are those of a tolerance that names none."""
+        """Return the promise of a single claim; ``limits`` apply to a tolerance that names none."""
         if claim.kind == "equality":
             return cls(claim, None)
         return cls(claim, limits_of(claim, limits), unit=float(str(claim.parameters.get("unit", 0))))
@@ -275,7 +275,7 @@ class Promise:
         return max(float(share.max(initial=0.0)) for share in shares)
 
     def describe(self, tensor: TensorComparison, rounding: Rounding = NONE) -> str:
-        """Say what is wrong with a tensor, by the element that is furthest beyond what is allowed."""
+        """Describe the violation of a tensor, by the element that exceeds the allowed difference most."""
         if self.limits is None or tensor.arrays is None or self.is_equality:
             return tensor.message()
         shares = self._shares(tensor, rounding.get(tensor.name, 0.0))
@@ -332,7 +332,7 @@ def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:
 
 
 def claim_of(pass_: Pass) -> Claim:
-    """Choose what is checked: what the pass promises, else what its kind implies."""
+    """Choose the claim to check: the claim of the pass, else the claim that its kind implies."""
     if pass_.name == EXPLICIT:
         return Claim("tolerance")
     for claim in pass_.claims:

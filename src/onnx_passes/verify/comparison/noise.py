@@ -101,7 +101,7 @@ class Noise:
         return last
 
     def growing(self, sample: Sample) -> Iterator[Sample]:
-        """Yield what is known of the bound after one more run each: it grows, and who has seen enough may stop."""
+        """Yield the bound after each further run; it only grows, so a caller may stop early."""
         if self._noisy is None:
             yield {}
             return
@@ -126,7 +126,7 @@ def _distance(values: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def _with_last_bit(far: np.ndarray, array: np.ndarray) -> np.ndarray:
-    """Return what is more than the farthest that values moved: few runs may happen to show less than the last bit."""
+    """Return a bound above the largest distance seen, by a margin and the last bit: few runs may show less."""
     bound = np.empty(far.size)
     for start, distance, values in chunks(far, array):
         with np.errstate(invalid="ignore"):
@@ -179,7 +179,7 @@ class _Noisy:
                 self.known[output] = same
 
     def _erring_first(self, node: ir.Node, units: float) -> Values:
-        """Let the first input of a node err, for this node only."""
+        """Add an error to the first input of a node, for this node only."""
         first = node.inputs[0]
         assert first is not None
         copy = self.known.get(first, first)
@@ -197,7 +197,7 @@ class _Noisy:
         return made
 
     def _magnitude(self, node: ir.Node, like: ir.Value) -> ir.Value:
-        """Compute the sum of the magnitudes of what the copy of a node sums up."""
+        """Compute the sum of the magnitudes of the terms that the copy of a node sums up."""
         inputs: list[ir.Value | None] = []
         for index, value in enumerate(node.inputs):
             if value is None or value.dtype not in _PRECISION:
@@ -231,7 +231,7 @@ class _Noisy:
         return self._node("Add", [copy, error], value)
 
     def _moderate(self, size: ir.Value, like: ir.Value) -> ir.Value:
-        """Leave out infinities and what is next to them, such as masks: an error makes NaN of them."""
+        """Clip infinities and nearby values, e.g. of masks, since an error would turn them into NaN."""
         assert like.dtype is not None
         for operator, sign in (("Min", 1), ("Max", -1)):
             bound = sign * _MODERATE[like.dtype]
@@ -266,7 +266,7 @@ class _Noisy:
         return self.count * 2654435761 % 2**24
 
     def _drawn(self, value: ir.Value, most: float) -> ir.Value:
-        """Compute one of eight numbers at random: what is left if each of three, which differ in size, may be dropped.
+        """Compute one of eight random numbers: the sums of the subsets of three numbers of different size.
 
         They are made of the value, or else the engine would fold them into a constant.
         """
@@ -310,7 +310,7 @@ _MARK = "//noise"
 
 
 def _erring_inputs(node: ir.Node) -> Iterator[ir.Value]:
-    """Yield the values a node reads, in its subgraphs as well, without those that decide about shapes."""
+    """Yield the values that a node reads, also in its subgraphs, except for inputs that decide about shapes."""
     for each in (node, *(inner for graph in nested_graphs(node) for inner in all_nodes(graph))):
         for index, value in enumerate(each.inputs):
             if value is not None and not decides_size(each, index):
@@ -325,7 +325,7 @@ def _with_error(
 
 
 def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value], number: int) -> ir.Attr:
-    """Copy a subgraph, with what it reads from outside replaced, and results of its own; other attributes stay."""
+    """Copy a subgraph with replaced outer values and new names for its results; other attributes stay."""
     if attribute.is_ref() or attribute.type is not ir.AttributeType.GRAPH:
         return attribute
     graph = attribute.as_graph().clone(allow_outer_scope_values=True)

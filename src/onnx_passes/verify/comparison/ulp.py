@@ -33,7 +33,7 @@ class Kind(Enum):
 
 
 def kind_of(dtype: np.dtype[Any]) -> Kind:
-    """Tell how elements of a data type are compared; types that no tensor of a model has are an error."""
+    """Return the kind of comparison for a data type. Raises an error for types that no tensor of a model has."""
     name = dtype.name
     if dtype.kind in "OUST":
         return Kind.STRING
@@ -202,7 +202,7 @@ def chunks(expected: Array, found: Array) -> Iterator[tuple[int, Array, Array]]:
 
 
 def all_near(expected: Array, found: Array, atol: float, rtol: float) -> bool:
-    """Tell quickly whether floats are all finite and near; where they are not, ``differences`` has to decide."""
+    """Return quickly whether floats are all finite and near; if not, ``differences`` has to decide."""
     with np.errstate(all="ignore"):
         a, b = expected.astype(np.float64), found.astype(np.float64)
         distance = np.abs(b - a)
@@ -210,7 +210,7 @@ def all_near(expected: Array, found: Array, atol: float, rtol: float) -> bool:
 
 
 def differences(expected: Array, found: Array, kind: Kind) -> Differences | None:
-    """Find the elements that differ in two flat pieces of one data type, or nothing if they are equal."""
+    """Return the elements that differ in two flat chunks of one data type; None if they are equal."""
     if kind is Kind.STRING:
         return _different_strings(expected, found)
     # Equal bytes are equal elements, and comparing them is by far the cheapest test.

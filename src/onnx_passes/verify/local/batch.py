@@ -43,7 +43,7 @@ class NotAtHandError(Exception):
 
 
 class FragmentBatch:
-    """The old and the new fragments of applications, copied into one model; what is known is fed, not computed."""
+    """The old and new fragments of applications, copied into one model; known values are fed, not computed."""
 
     def __init__(self, model: ir.Model, activations: Activations) -> None:
         self.bytes = 0
@@ -59,7 +59,7 @@ class FragmentBatch:
         return self._copies.nodes
 
     def add(self, application: Application) -> Window:
-        """Copy what an application takes out and what it puts in. Raises NotAtHandError."""
+        """Copy the removed and the added nodes of an application. Raises NotAtHandError."""
         matched, copied = frozenset(application.matched), Values()
         expected = tuple(self._old(old, matched, copied) for old, _ in application.replaced)
         inside = [value for node in matched for value in node.outputs]
@@ -126,7 +126,7 @@ class FragmentBatch:
     def fragments(
         self, expected: Sequence[ir.Value], found: Sequence[ir.Value], own: Collection[str]
     ) -> tuple[ir.Model, ir.Model, list[Sample]] | None:
-        """Cut out what computes expected and found values in nodes whose results are ``own``, as two models.
+        """Extract the nodes, with results ``own``, that compute expected and found values, as two models.
 
         Returns as well the samples of what both read; nothing if the values are not computed here.
         """
@@ -171,7 +171,7 @@ class FragmentBatch:
         return copied[value]
 
     def _new(self, value: ir.Value, copied: Values) -> ir.Value:
-        """Compute what takes the place of a value: what was kept of one that was there before may be out of date."""
+        """Compute a replacement value again: an array kept for a value that existed before may be out of date."""
         if value not in copied and value not in self._copies.values and value.producer() is not None:
             try:
                 return self._compute(value, copied, 0)
@@ -180,7 +180,7 @@ class FragmentBatch:
         return self._resolve(value, copied, 0)
 
     def _resolve(self, value: ir.Value, copied: Values, depth: int) -> ir.Value:
-        """Find or make what stands for a value: copied, constant, kept from a run, or computed again."""
+        """Return the counterpart of a value: copied, constant, kept from a run, or computed again."""
         found = copied.get(value) or self._copies.values.get(value)
         if found is not None:
             return found

@@ -31,7 +31,7 @@ class NoValueError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A graph that a node holds, or that of the function it calls, and what it reads from around it, by name.
+    """A graph that a node holds, or that of the function it calls, and the outer values it reads, by name.
 
     ``imports`` are the operator sets of the function.
     """
@@ -72,7 +72,7 @@ class Body:
 
     @property
     def never_runs(self) -> bool:
-        """Return whether constants keep the graph from running, whatever the inputs of the model are."""
+        """Return whether constants keep the graph from running, for all inputs of the model."""
         return self.ran({}) is False
 
     def captured(self) -> dict[str, ir.Value]:
@@ -91,7 +91,7 @@ class Body:
         return None if turns is None else turns > 0
 
     def take(self) -> bool:
-        """Make an If take this branch whatever its condition is; return whether there is one."""
+        """Make an If always take this branch; return whether the node is an If."""
         if self.is_call or self.node.domain != "" or self.node.op_type != "If":
             return False
         taken = ir.tensor(np.array(self.attribute == "then_branch"))
@@ -133,7 +133,7 @@ class Body:
         return feed | {turn: np.asarray(feed[turn] + 1), condition: np.array(True)} | carry
 
     def _arguments(self, seen: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Return what the node passes to the inputs of the graph."""
+        """Return the arguments that the node passes to the inputs of the graph."""
         given = self.node.inputs
         if self.is_call:
             return [_required(value, seen) for value in given]
@@ -228,7 +228,7 @@ def all_bodies(graph: ir.Graph, functions: Functions, path: Path = ()) -> Iterat
 
 
 def values_read(body: Body) -> Sequence[ir.Value]:
-    """List the values around a graph that decide whether it runs and on what."""
+    """List the values around a graph that decide whether it runs and on which arguments."""
     given = [value for value in body.node.inputs if value is not None]
     return [value for value in (*given, *body.captured().values()) if constant_tensor(value) is None]
 

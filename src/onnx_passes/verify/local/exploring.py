@@ -1,4 +1,4 @@
-"""What the graphs inside a model compute by themselves, where its samples do not reach them."""
+"""Separate runs of the graphs inside a model that its samples do not reach."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class _Walk:
     found: Found = field(default_factory=dict[Path, Explored])
 
     def into(self, model: ir.Model, runs: Runs, path: Path) -> None:
-        """Look at the graphs that the nodes of a model hold, in some runs of it."""
+        """Explore the graphs that the nodes of a model hold, in some runs of it."""
         inside = [body for body in bodies(model.graph, self.functions, path) if body.path not in self.skipped]
         if not inside:
             return
@@ -264,7 +264,7 @@ class _Walk:
 
 
 def _is_reached(body: Body, values: Sample) -> bool:
-    """Return whether a graph runs on values; what depends on the turn of a Loop shows in the second one."""
+    """Return whether a graph runs on values; the body of a Loop has to run for a second iteration."""
     return bool(body.ran(values)) and not (body.is_loop and body.turns(values) == 1)
 
 
@@ -288,7 +288,7 @@ def untaken(found: Found) -> tuple[Path, ...]:
 
 
 def taking(model: ir.Model, paths: Collection[Path]) -> ir.Model:
-    """Return a copy of a model that takes some branches whatever the conditions are."""
+    """Return a copy of a model that always takes the branches at some paths."""
     copied = copy_model(model)
     for body in [body for body in bodies(copied.graph, {}) if body.path in paths]:
         body.take()
@@ -301,7 +301,7 @@ def _numbered(arrays: Iterable[np.ndarray]) -> Sample:
 
 
 def in_float_type(array: np.ndarray | list[np.ndarray], dtype: np.dtype | None) -> Any:
-    """Convert floats to the type that others have; what is not a tensor of floats stays as it is."""
+    """Convert a tensor of floats to another float type; anything else is returned unchanged."""
     if isinstance(array, list) or dtype is None or kind_of(array.dtype) is not Kind.FLOAT:
         return array
     return array.astype(dtype) if kind_of(dtype) is Kind.FLOAT else array

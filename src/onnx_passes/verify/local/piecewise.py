@@ -1,4 +1,4 @@
-"""Verification of models that do not fit in memory: every rewrite where it stands, on values that were drawn."""
+"""Verification of models that do not fit in memory: every rewrite by itself, on values that were drawn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def weight_bytes(model: ir.Model) -> int:
 
 
 def fill_drawn(known: Activations, model: ir.Model, seed: int) -> None:
-    """Fill in values of a model with what it computes where the results of nodes with big weights are drawn.
+    """Fill in the values of a model that it computes from drawn results of the nodes with big weights.
 
     Raises ExecutionError if that is impossible.
     """
@@ -52,7 +52,7 @@ def fill_drawn(known: Activations, model: ir.Model, seed: int) -> None:
 
 
 def without_big_weights(model: ir.Model) -> ir.Model:
-    """Cut out of a model what reads no big weights; what the other nodes compute are inputs.
+    """Extract the nodes that read no big weights; the results of the other nodes become inputs.
 
     What is computed from big weights alone is left out with them. Raises ExecutionError where no shape is known.
     """
@@ -100,7 +100,7 @@ def beyond_memory(model: ir.Model, executor: Executor) -> str:
 
 
 class Piecewise:
-    """Checks what each pass rewrites by itself; the model never runs.
+    """Checks the rewrites of each pass one by one; the model as a whole never runs.
 
     A pass that changes nothing of what the outputs are computed by needs no check. One of whose rewrites some cannot
     run by themselves is not verified. The first that changes the model says the ``reason`` why it is not run.

@@ -24,7 +24,7 @@ _WORDS = {"finite": "the largest and smallest numbers", "infinite": "NaN and inf
 
 
 class Specials:
-    """Special samples that a model takes, and what it returned for them last."""
+    """Special samples that a model accepts, and its latest results for them."""
 
     def __init__(
         self,

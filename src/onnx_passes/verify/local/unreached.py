@@ -41,7 +41,7 @@ _NEW = "no graph that was there before computes the same"
 
 @dataclass(frozen=True)
 class _State:
-    """What decides about the results of a graph.
+    """State that determines the results of a graph.
 
     It may go if nothing reads its results (``is_dead``), or constants keep it from running.
     """
@@ -61,7 +61,7 @@ class _Wrong:
 
 
 class Unreached:
-    """The graphs inside a model that its samples do not reach, and what they gave at first and last.
+    """The graphs inside a model that its samples do not reach, and their first and latest results.
 
     A graph is known by where it hangs. Where steps rename or move it, it is known by its results; one that is found in
     neither way is not checked.
@@ -108,7 +108,7 @@ class Unreached:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Count the graphs inside the model, and of them those that samples reach and those that ran alone."""
+        """Count the graphs inside the model, and of them the ones that samples reach and the ones that ran alone."""
         hows = [found.how for path, found in self.original.items() if path]
         return len(hows), hows.count("reached"), hows.count("alone") + hows.count("drawn")
 
@@ -142,7 +142,7 @@ class Unreached:
     def _explore(
         self, model: ir.Model, samples: Sequence[Sample], reference: Found, skipped: Collection[Path] = ()
     ) -> Found:
-        """Return how the graphs of a model run; those that are known need not run again."""
+        """Return how the graphs of a model run; unchanged graphs need not run again."""
         digests = {path: state.digest for path, state in self._look(model).items()}
         same = {path for path, old in reference.items() if path in digests and old.digest == digests[path]}
         if digests.keys() == same and all(old.how == "reached" for old in reference.values()):
@@ -169,7 +169,7 @@ class Unreached:
             self.original[TAKEN] = self._explorer.taken(self._source(), paths, self._given)
 
     def accept(self, *, as_original: bool = False) -> None:
-        """Go on from what the last complaint looked at."""
+        """Accept the graphs examined by the last complaint as the new reference."""
         if not self._is_fresh:
             return
         self._is_fresh = self._follows = False
@@ -192,7 +192,7 @@ class Unreached:
             self.samples, self._follows = samples, True
 
     def add(self, application: Application) -> None:
-        """Look at what a rewrite takes out: by now constants may keep it from running."""
+        """Record the removed graphs of a rewrite that constants keep from running by now."""
         for node in filter(holds_graphs, application.matched):
             result = next((value.name for value in node.outputs if value.name), "")
             held = {
@@ -310,7 +310,7 @@ class Unreached:
             return ()
 
     def _wrong(self, old: Explored, new: Explored, promise: Promise) -> _Wrong | None:
-        """Return what is wrong with the results of a graph, if they are there to be compared."""
+        """Return the first violation in the results of a graph, as far as these can be compared."""
         for run, expected in old.results.items():
             if run not in new.results:
                 return None if new.lost else _Wrong(f"it no longer runs: {new.obstacle}")
@@ -328,7 +328,7 @@ class Unreached:
         return None
 
     def _wrong_if_taken(self, old: Explored, new: Explored, promise: Promise) -> _Wrong | None:
-        """Return what is wrong with the results of the model if it takes other branches."""
+        """Return the violation in the results of the model when it takes other branches."""
         wrong = self._wrong(old, new, promise) if old.taken == new.taken else None
         if wrong is None or promise.is_equality:
             return wrong
@@ -351,7 +351,7 @@ class Unreached:
         return {names[name]: bound for name, bound in bounds.items()}
 
     def _differs_before(self, old: Explored, new: Explored, run: Run, promise: Promise) -> bool:
-        """Return whether a tolerance holds for what a graph reads, and for its results on what it reads now."""
+        """Return whether a tolerance holds for the inputs of a graph, and for its results on its current inputs."""
         given, feed = old.feeds[run], new.feeds[run]
         if promise.claim.kind != "tolerance" or old.model is None or given.keys() != feed.keys():
             return False
@@ -402,7 +402,7 @@ def _moved(found: Found, moves: Mapping[Path, Path]) -> Found:
 def _moves(
     before: Mapping[Path, _State], after: Mapping[Path, _State], step: int
 ) -> tuple[dict[Path, Path], set[Path]]:
-    """Return where graphs hang now that hang elsewhere, and the places of those that are gone.
+    """Return the new paths of graphs that moved, and the paths of removed graphs.
 
     A graph stays with its node, whatever its results are called now. Where the node is another one, it stays at its
     place, or it was renamed if one graph alone comes into question. One that is gone while another has its place gets

@@ -94,7 +94,7 @@ class LocalChecks:
         self.end()
 
     def end(self) -> None:
-        """Discard what was collected."""
+        """Discard the collected windows."""
         self.windows, self._batch, self._is_open, self._settled = [], None, False, 0
 
     def add(self, application: Application) -> None:
@@ -120,7 +120,7 @@ class LocalChecks:
             self.windows.append(self._batch.add(application))
 
     def follow(self, application: Application) -> None:
-        """Reuse what is known of replaced values for the new ones, of an application that keeps bits."""
+        """Reuse the arrays of replaced values for the new values of an application that keeps every bit."""
         self._settled += 1
         if self.known is not None:
             self.known.follow(application.replaced)
@@ -132,7 +132,7 @@ class LocalChecks:
         return applications - self._settled - len(self.windows)
 
     def run(self) -> list[WindowCheck]:
-        """Run all windows and compare; what was computed serves later passes. Raises ExecutionError and ModelError."""
+        """Run all windows and compare; results are kept for later passes. Raises ExecutionError and ModelError."""
         if self._batch is None or not self.windows:
             return []
         wanted = dict.fromkeys(value for window in self.windows for value in (*window.expected, *window.found))
@@ -144,7 +144,7 @@ class LocalChecks:
         return len(batch.nodes) > most or batch.bytes > batch.activations.limit
 
     def first_wrong(self, checks: Sequence[WindowCheck], promise_for: PromiseFor) -> tuple[int, Promise, str] | None:
-        """Return the first application that is not as promised, what its owner promises, and what is wrong.
+        """Return the first application that breaks the promise of its owner, that promise, and the difference.
 
         What is beyond a tolerance may be so by rounding: then the nodes that were replaced are no better.
         """

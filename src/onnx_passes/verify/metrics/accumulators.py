@@ -105,7 +105,7 @@ class ExactSum:
         self.units += total << (least - _BITS - _LEAST)
 
     def merge(self, other: ExactSum) -> None:
-        """Add what another sum holds."""
+        """Add the terms of another sum."""
         self.units += other.units
         self.above += other.above
         self.below += other.below
@@ -139,11 +139,11 @@ class Accumulator(Protocol):
     """
 
     def update(self, expected: Array, found: Array) -> None:
-        """Take in one batch."""
+        """Accumulate one batch."""
         ...
 
     def merge(self, other: Self) -> None:
-        """Take in what another one has taken in."""
+        """Merge another accumulator."""
         ...
 
     def value(self) -> float:
@@ -172,7 +172,7 @@ class _Errors:
             self.peak = max(self.peak, float(np.abs(a[np.isfinite(a)]).max(initial=0.0)))
 
     def take(self, error: NDArray[np.float64]) -> None:
-        """Sum what the metric needs of the errors."""
+        """Accumulate the sums of errors that the metric needs."""
 
     def merge(self, other: Self) -> None:
         self.count += other.count
@@ -346,7 +346,7 @@ _NO_CLASS = np.iinfo(np.int64).min
 
 
 def class_hits(expected: Array, found: Array, guesses: int) -> NDArray[np.bool_]:
-    """Tell for each sample whether the expected class is among the best guesses."""
+    """Return for each sample whether the expected class is among the best guesses."""
     expected, found = _without_column(expected, found), _without_column(found, expected)
     scored = _has_scores(expected, found), _has_scores(found, expected)
     if expected.ndim == found.ndim and scored[0] != scored[1]:
@@ -413,7 +413,7 @@ def _is_integer(array: Array) -> bool:
 
 
 def misfit(expected: Array, found: Array) -> UsageError:
-    """Say that two arrays do not belong together."""
+    """Return the error for two arrays that do not fit together."""
     types = (f"{array.dtype.name}{list(array.shape)}" for array in (expected, found))
     what = "expected {} and found {} do not fit together".format(*types)
     return UsageError(what, hint="check the reference data and which output it is for")

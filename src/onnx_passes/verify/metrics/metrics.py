@@ -136,7 +136,7 @@ def accepted(value: float, limits: MetricRange) -> bool:
 
 
 def range_text(limits: MetricRange) -> str:
-    """Say which values are accepted."""
+    """Return the accepted range as text."""
     match limits:
         case None, None:
             return "anything"
@@ -149,14 +149,14 @@ def range_text(limits: MetricRange) -> str:
 
 
 def parse_ranges(ranges: Mapping[str, object], *, where: str = "verify.metrics") -> dict[str, MetricRange]:
-    """Read the accepted range of each metric, ``[min, max]`` with nothing for an open end."""
+    """Read the accepted range of each metric, ``[min, max]`` with None for an open end."""
     if not isinstance(ranges, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigError("expected metrics and their ranges", where=where, hint="write name: [min, max]")
     return {str(name): _range(limits, f"{where}.{name}") for name, limits in ranges.items()}
 
 
 def parse_condition(text: str) -> tuple[str, MetricRange | None]:
-    """Read ``NAME``, ``NAME=MIN,MAX`` with nothing for an open end, ``NAME>=MIN`` or ``NAME<=MAX``."""
+    """Read ``NAME``, ``NAME=MIN,MAX`` with an empty text for an open end, ``NAME>=MIN`` or ``NAME<=MAX``."""
     found = _CONDITION.fullmatch(text.strip())
     if found is None:
         raise _unreadable(text)
@@ -239,7 +239,7 @@ class Originals:
 def expectations(
     metric: Metric, number: int, batch: Batch, found: Sample, originals: Results
 ) -> Iterator[tuple[str, Array]]:
-    """Yield the outputs that a metric looks at, each with what it is held against.
+    """Yield the outputs that a metric reads, each with its expected array.
 
     Errors of numbers look at all outputs of numbers, and are held against the original model where only labels are
     given; any other metric looks at the first output that something is expected of.
@@ -277,7 +277,7 @@ def measure(
     originals: Results,
     interface: InterfaceHistory,
 ) -> States:
-    """Run a model on batches and take in what metrics look at."""
+    """Run a model on batches and accumulate the metrics of its outputs."""
     states = {name: accumulator(metric) for name, metric in metrics.items()}
     for number, batch in batches:
         found = interface.under_old_names(run(number, batch))
@@ -289,17 +289,17 @@ def measure(
 
 
 def run_now(ready: Executable, interface: InterfaceHistory) -> Callable[[int, Batch], Sample]:
-    """Return what runs a model on batches in the form that its inputs have now."""
+    """Return a function that runs a model on batches, converted to its current inputs."""
     return lambda _, batch: interface.as_taken_now(batch).run(ready)
 
 
 def needs_originals(metrics: Metrics, *, has_expected: bool) -> bool:
-    """Return whether results of the original model are what metrics are held against."""
+    """Return whether any metric compares with results of the original model."""
     return not has_expected or any(map(is_elementwise, metrics.values()))
 
 
 def merged(parts: Iterable[States]) -> States:
-    """Merge what came of parts of a dataset, of which there is at least one."""
+    """Merge the metric states of the parts of a dataset, of which there is at least one."""
     whole: States | None = None
     for part in parts:
         if whole is None:

@@ -50,7 +50,7 @@ class ShippedWeight:
 
 @dataclass(frozen=True, eq=False)
 class Shipped:
-    """A model in a store; small, whatever the model weighs. Two are the same if their results are."""
+    """A model in a store, small for models of any size. Two are equal if their results are."""
 
     store: Store
     content: str
@@ -62,7 +62,7 @@ class Shipped:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Return what decides about results."""
+        """Return the key of all properties that determine the results."""
         return self.store, self.content, self.weights, repr(self.profile)
 
     def ready(self) -> Executable:
@@ -135,7 +135,7 @@ def _found(store: Store, name: str) -> Path:
 
 @dataclass(frozen=True)
 class ShardWork:
-    """What a worker is told: small, whatever the model and the data weigh."""
+    """The task of a worker, small for models and data of any size."""
 
     model: Shipped
     original: Shipped
@@ -159,7 +159,7 @@ class Spread:
         self._metrics = tuple(metrics.items())
 
     def measure(self, model: ir.Model, interface: InterfaceHistory) -> States:
-        """Measure on all batches; what comes out does not depend on who measured which of them."""
+        """Measure on all batches; the result does not depend on how workers share the batches."""
         shipped = self._shipping.ship(model)
         count = len(self._data.open())
         shards = max(1, min(count, shards_for(self._cluster.size)))
@@ -220,7 +220,7 @@ class _Kept:
         return known
 
     def keep(self) -> None:
-        """Keep what was computed, where numpy knows its types."""
+        """Store the computed arrays if numpy knows all of their types."""
         arrays = {f"{number}/{name}": array for number, found in self._made.items() for name, array in found.items()}
         if not arrays or any(array.dtype.kind not in "biuf" for array in arrays.values()):
             return

@@ -1,1 +1,1 @@
-"""Proofs of one application where it stands: cheap methods that look at what is taken out and what is put in."""
+"""Local proofs of one application: cheap methods that compare the removed nodes with the added ones."""

@@ -30,7 +30,7 @@ Container = ir.Graph | ir.Function
 
 @dataclass(frozen=True)
 class _Announced:
-    """What a rewrite is about to add: nodes with their inputs, and weights."""
+    """Additions that a rewrite has announced: nodes with their inputs, and weights."""
 
     application: Application
     nodes: Mapping[ir.Node, tuple[_Key, Sequence[ir.Value | None]]]
@@ -38,7 +38,7 @@ class _Announced:
 
 
 class Accounts:
-    """Takes a snapshot of a model, follows the announced rewrites, and names what else has changed."""
+    """Takes a snapshot of a model, follows the announced rewrites, and names all other changes."""
 
     def __init__(self, model: ir.Model) -> None:
         self._nodes: dict[ir.Node, _Key] = {}
@@ -58,7 +58,7 @@ class Accounts:
         self.computes_otherwise = False
 
     def announce(self, application: Application) -> None:
-        """Note what a rewrite is about to add, as it is while a proof is looked for."""
+        """Record the nodes and weights that a rewrite is about to add, in their state before the proof."""
         nodes = {node: (_key(node), node.inputs) for node in _all_added(application)}
         self._announced = _Announced(application, nodes, {value: _held(value) for value in application.initializers})
 
@@ -165,7 +165,7 @@ class Accounts:
         )
 
     def _resolved(self, value: ir.Value | None) -> ir.Value | None:
-        """Return the value that announced rewrites have put in the place of another one."""
+        """Return the value that announced rewrites have put in place of another one."""
         seen: set[ir.Value] = set()
         while value is not None and value not in seen:
             seen.add(value)

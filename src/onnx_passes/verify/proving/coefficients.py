@@ -29,12 +29,12 @@ _BLOCK = 2**15
 
 
 class NoLayerError(Exception):
-    """A side is no product with constant weights, for a reason."""
+    """A fragment that is not a product with constant weights, with the reason."""
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """A product with weights, and a bias for each channel; ``reach`` is the size of what a bias is made of."""
+    """A product with weights, and a bias for each channel; ``reach`` bounds the magnitudes summed into a bias."""
 
     kind: Hashable
     weights: np.ndarray
@@ -177,7 +177,7 @@ def _normalized(layer: _Layer, node: ir.Node) -> _Layer:
 
 
 def _by_channel(array: np.ndarray, count: int, axis: int, length: int) -> np.ndarray:
-    """Return a number for each channel from what is broadcast against a result."""
+    """Return a number for each channel from an array that is broadcast against a result."""
     if array.ndim > length:
         raise NoLayerError("a constant has a higher rank")
     spread = array.reshape((1,) * (length - array.ndim) + array.shape)

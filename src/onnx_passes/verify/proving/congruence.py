@@ -51,7 +51,7 @@ def prove_congruent(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unpro
 
 
 class _Terms:
-    """Numbers for terms; ``held`` are those of constants, ``dropped`` says what was left out as neutral."""
+    """Value numbers of terms; ``held`` are constants by number, ``dropped`` the neutral operations left out."""
 
     def __init__(self, imports: Mapping[str, int], expand: Expand | None) -> None:
         self._imports, self._expand = imports, expand
@@ -184,13 +184,13 @@ class _Terms:
 
 
 def _keeps_type(node: ir.Node) -> bool:
-    """Tell whether a node casts to the type that it is given."""
+    """Return whether a node casts to the type of its input."""
     given = node.inputs[0].dtype if node.op_type == "Cast" and node.inputs[0] is not None else None
     return given is not None and given == node.attributes.get_int("to", 0)
 
 
 def _keeps_all(node: ir.Node) -> bool:
-    """Tell whether a node is a Dropout that is not in training, of whose results there is one."""
+    """Return whether a node is a Dropout outside of training that has one result."""
     return node.op_type == "Dropout" and len(node.outputs) == 1 and not is_random(node)
 
 
@@ -216,7 +216,7 @@ SIGNS = "zeros may be of another sign, as the pass says"
 
 
 def disagreement(old: Sequence[np.ndarray], new: Sequence[np.ndarray], ignores: Collection[str]) -> str | None:
-    """Say where results differ; all NaN are one. Nothing where they do not, but perhaps in the sign of zeros."""
+    """Describe where results differ, with all NaN equal; None if they differ at most in the sign of zeros."""
     for a, b in zip(old, new, strict=True):
         if a.dtype != b.dtype or a.shape != b.shape:
             return f"the results are {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
@@ -234,7 +234,7 @@ def disagreement(old: Sequence[np.ndarray], new: Sequence[np.ndarray], ignores: 
 
 
 def has_same_bits(a: np.ndarray, b: np.ndarray) -> bool:
-    """Tell whether two arrays are of one type and shape and hold the same bits; other objects are never said to."""
+    """Return whether two arrays have the same type, shape and bits; distinct arrays of objects never do."""
     if a is b:
         return True
     if a.dtype != b.dtype or a.shape != b.shape or a.dtype.kind == "O":
@@ -245,7 +245,7 @@ def has_same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def signs_differ(old: Sequence[np.ndarray], new: Sequence[np.ndarray]) -> bool:
-    """Tell whether equal results differ in the sign of a zero."""
+    """Return whether equal results differ in the sign of a zero."""
     return any(
         a.dtype.kind == "f" and bool(((np.signbit(a) != np.signbit(b)) & (a == 0)).any())
         for a, b in zip(old, new, strict=True)

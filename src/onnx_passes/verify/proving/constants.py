@@ -35,7 +35,7 @@ def prove_constant(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unprov
 
 @dataclass(frozen=True)
 class _Waiting:
-    """Constants that an application has stored, and the copies of the values that they stand for."""
+    """Constants that an application has stored, and the copies of the values that they replace."""
 
     number: int
     rule: str
@@ -44,7 +44,7 @@ class _Waiting:
 
 
 class StoredConstants:
-    """Compares constants that were stored in the place of values with these values, many in one run."""
+    """Compares stored constants with the values that they replace, many in one run."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts

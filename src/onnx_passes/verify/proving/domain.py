@@ -63,7 +63,7 @@ class Points:
 
 
 def points_of(found: Pointwise, facts: Facts) -> Points | None:
-    """Return the points that the source of two sides can be, if it holds exactly what a grid says."""
+    """Return the values that the source of two fragments can take, if its grid is exact."""
     grid = facts.near_range_of(found.source).grid
     if grid is None or not grid.exact or grid.scale.ndim != found.rank:
         return None
@@ -99,7 +99,7 @@ class Floats:
         return np.concatenate([before, limits, self.at(ends)], axis=1)
 
     def beside(self, ignores: Collection[str]) -> np.ndarray:
-        """Return what is not among them: zeros of either sign, and infinities and NaN unless a pass ignores them."""
+        """Return the values outside the domain: signed zeros, and infinities and NaN unless a pass ignores them."""
         others = [-0.0, 0.0]
         others += [] if "ninf" in ignores else [-np.inf, np.inf]
         others += [] if "nnan" in ignores else [np.nan]
@@ -114,12 +114,12 @@ _TWO = 2
 
 
 def is_arithmetic(side: Fragment) -> bool:
-    """Tell whether numpy computes a side as any engine does."""
+    """Return whether numpy computes a fragment exactly as any engine does."""
     return len(side.outputs) == 1 and all(map(_is_known, side.moving))
 
 
 def computed(found: Pointwise, side: Fragment, points: np.ndarray) -> np.ndarray:
-    """Return what a side makes of points of shape ``[channels, n]``."""
+    """Return the results of a fragment on points of shape ``[channels, n]``."""
     known: dict[ir.Value, np.ndarray] = {side.inputs[0]: points}
     with np.errstate(all="ignore"):
         for node in side.moving:

@@ -1,4 +1,4 @@
-"""What proofs of applications may rest on: the model, what its values can be, and who runs a few nodes of it."""
+"""Facts that proofs of applications may rest on: the model, ranges of its values, and an executor of single nodes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SPENT = "the proofs of this run have searched for as many steps as --effort allo
 
 
 def attached_outside(node: ir.Node) -> Iterator[str]:
-    """Yield what modules outside of this package say of an operator that a proof may rest on."""
+    """Yield the statements of modules outside of this package on an operator that a proof may rest on."""
     for name in _INTERFACES:
         interface = INTERFACES.get(name)
         module = "" if interface is None else interface.origin(node)
@@ -66,11 +66,11 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Tell whether nothing is left."""
+        """Return whether the budget is used up."""
         return self._left <= 0
 
     def spend(self, points: int) -> None:
-        """Take points out of what is left."""
+        """Subtract points from the budget."""
         self._left -= points
 
 
@@ -102,7 +102,7 @@ class Facts:
         self._wrong: dict[Hashable, str] = {}
 
     def remembered(self, computation: Hashable | None, wrong: Callable[[], str]) -> str:
-        """Return what is wrong with a computation, which is run but for one alike that ran already."""
+        """Return the violation of a computation; equal computations run once."""
         if computation is None:
             return wrong()
         if computation not in self._wrong:
@@ -116,26 +116,26 @@ class Facts:
 
     @property
     def executor(self) -> Executor:
-        """Return who runs nodes."""
+        """Return the executor of nodes, created at first use."""
         if self._executor is None:
             self._executor = Executor()
         return self._executor
 
     def forget(self) -> None:
-        """Let go of ranges: values are no longer what they were, unless the last rewrite keeps every bit."""
+        """Reset the ranges, since values may have changed, unless the last rewrite keeps every bit."""
         if not self.keeps_bits:
             self._ranges = None
 
     @property
     def assumed(self) -> str:
-        """Say what ranges of inputs the ranges of values rest on, if on any."""
+        """Return the declared ranges of inputs that the ranges of values rest on, as text; empty if there are none."""
         if self._ranges is None:
             self._analyse()
         return self._assumed
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """Return what ranges rest on that nobody has checked, as far as any range was asked for."""
+        """Return the unchecked assumptions of the ranges, if any range was asked for."""
         if self._ranges is None and self._near is None:
             return ()
         now = declared_inputs(self.model.graph)
@@ -146,7 +146,7 @@ class Facts:
         return any(part is not None for part in given) and self._original.get(name) != given
 
     def range_of(self, value: ir.Value) -> Range:
-        """Return what is known of a value, also of one that was made since."""
+        """Return the range of a value, also of one that was added since the analysis."""
         return self._of(self._ranges or self._analyse(), value)
 
     def near_range_of(self, value: ir.Value) -> Range:
@@ -189,7 +189,7 @@ class Facts:
 
 
 def declared_inputs(graph: ir.Graph) -> Mapping[str, Declared]:
-    """Return what the inputs of a graph are declared to hold: data types and bounds, by name."""
+    """Return the declared data types and bounds of the inputs of a graph, by name."""
     return {str(value.name): (_text(datatype_of(value)), declared_bounds(value)) for value in graph.inputs}
 
 
@@ -209,7 +209,7 @@ _FURTHER = 24
 
 
 def fragments_of(application: Application, functions: Functions) -> tuple[Fragment, Fragment]:
-    """Return what computes the old values and what computes the new ones. Raises FragmentError."""
+    """Return the fragments that compute the old and the new values. Raises FragmentError."""
     old = _Slice(application.matched, [before for before, _ in application.replaced], functions)
     new = _Slice((*application.added, *application.matched), [after for _, after in application.replaced], functions)
     for _ in range(_FURTHER):
@@ -222,7 +222,7 @@ def fragments_of(application: Application, functions: Functions) -> tuple[Fragme
 
 
 class _Slice:
-    """What values are computed by, as far back as some nodes and what depends on constants alone."""
+    """The backward slice of values to some nodes, and to nodes that depend on constants alone."""
 
     def __init__(self, start: Iterable[ir.Node], results: Sequence[ir.Value], functions: Functions) -> None:
         self._inside = set(start)
@@ -252,7 +252,7 @@ class _Slice:
 
 
 def _next(old: _Slice, new: _Slice, functions: Functions) -> ir.Node | None:
-    """Choose a node before one fragment that leads to what the other one reads."""
+    """Choose a node before one fragment that leads to a value that the other fragment reads."""
     for here, there in ((new, old), (old, new)):
         other = there.fragment
         wanted = {*other.inputs, *(value for node in other.nodes for value in node.outputs)}

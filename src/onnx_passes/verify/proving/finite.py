@@ -19,7 +19,7 @@ _MOST_ELEMENTS = 2**22
 
 
 def prove_finite(found: Pointwise, facts: Facts, ignores: Collection[str]) -> Proof | Unproved:
-    """Run two sides on all points of the grid of what they read."""
+    """Run two fragments on all points of the grid of their input."""
     points = points_of(found, facts)
     if points is None:
         return Unproved("the value is not known to be one of finitely many")

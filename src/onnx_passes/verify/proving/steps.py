@@ -81,7 +81,7 @@ class _Compared:
         self.differs = self.signs_differ = False
 
     def around(self, limits: np.ndarray) -> str:
-        """Compare around limits; says what is wrong."""
+        """Compare around limits; return the violation, or an empty text."""
         chosen = self.domain.around(np.where(np.isnan(limits), np.float32(np.inf), limits))
         if isinstance(self.domain, Floats):
             chosen = np.concatenate([chosen, self.domain.beside(self._ignores)], axis=1)
@@ -110,7 +110,7 @@ class _Compared:
         return self._compare(self.domain.beside(self._ignores))[0]
 
     def _compare(self, points: np.ndarray) -> tuple[str, np.ndarray]:
-        """Return what is wrong, and what the old side makes of points."""
+        """Return the violation, and the results of the old fragment on points."""
         found, points = self._found, points.astype(self._dtype)
         if self._run is not None:
             old, new = self._run(found.feeds(points))
@@ -124,7 +124,7 @@ class _Compared:
 
 
 def _woven(points: np.ndarray, between: np.ndarray) -> np.ndarray:
-    """Put what lies between points between them."""
+    """Interleave points with the values between them."""
     pairs = np.stack([points[:, :-1], between], axis=2).reshape(len(points), -1)
     return np.concatenate([pairs, points[:, -1:]], axis=1)
 
@@ -154,7 +154,7 @@ def limits_of(side: Fragment, found: Pointwise) -> np.ndarray | None:
 
 
 def not_monotone(side: Fragment) -> str:
-    """Say why a side may go up and down."""
+    """Return the reason why a fragment may not be monotone; empty if it is."""
     for node in side.moving:
         if sum(side.is_dynamic(value) for value in node.inputs) != 1:
             return "ways part and join"
@@ -164,7 +164,7 @@ def not_monotone(side: Fragment) -> str:
 
 
 def _may_be_nan(side: Fragment, facts: Facts, *, bounded: bool) -> str:
-    """Say what may make NaN of numbers: a product of zero and of what was too large."""
+    """Return the reason why finite inputs may give NaN, as a product of zero and an overflow does; empty if none."""
     for node in side.moving:
         held = [array for value in node.inputs if (array := constant(value)) is not None and array.dtype.kind == "f"]
         if not all(np.isfinite(array).all() for array in held):

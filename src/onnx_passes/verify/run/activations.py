@@ -40,13 +40,13 @@ class Activations:
         return weakref.ref(value) in self._arrays
 
     def get(self, value: ir.Value) -> Arrays | None:
-        """Return what is known of a value; inputs of the model come from the samples."""
+        """Return the arrays of a value, None if unknown; inputs of the model come from the samples."""
         if value.is_graph_input() and value.name is not None and all(value.name in sample for sample in self.samples):
             return tuple(sample[value.name] for sample in self.samples)
         return self._arrays.get(weakref.ref(value))
 
     def put(self, value: ir.Value, arrays: Arrays) -> None:
-        """Keep what was computed, unless there is no room."""
+        """Keep computed arrays, unless the limit of memory is reached."""
         self._forget(weakref.ref(value))
         size = _nbytes(arrays)
         if self.bytes + size <= self.limit:
@@ -54,7 +54,7 @@ class Activations:
             self._arrays[weakref.ref(value, self._forget)] = arrays
 
     def follow(self, replaced: Iterable[tuple[ir.Value, ir.Value]]) -> None:
-        """Keep what is known of old values for the new ones in their place."""
+        """Reuse the arrays of old values for the new values that replace them."""
         for old, new in replaced:
             if (arrays := self.get(old)) is not None and self.get(new) is None:
                 self.put(new, arrays)

@@ -44,7 +44,7 @@ def can_fork() -> bool:
 
 
 class ChildError(Exception):
-    """The process cannot do what it was asked for, and says why."""
+    """An error in the child process, with its reason."""
 
 
 class DiedError(ChildError):
@@ -63,7 +63,7 @@ def kill(pid: int) -> int:
 
 @dataclass(frozen=True)
 class Started:
-    """A process: its number, the way to it, and what ends it."""
+    """A process: its number, the connection to it, and the function that kills it."""
 
     pid: int
     way: Connection
@@ -77,7 +77,7 @@ class Started:
 
 
 class Child:
-    """Whatever ``prepare`` returns, called in a process of its own; after its death another one takes its place.
+    """The function returned by ``prepare``, called in a child process that is replaced after its death.
 
     ``start`` starts the process in another way than as a copy of this one, ``left`` returns what it may take; with
     ``brief`` it ends after each run, so that it holds no memory between them. Raises ChildError if the model says so,
@@ -129,7 +129,7 @@ class Child:
         return _receive(started.way)
 
     def _answer(self, started: Started) -> None:
-        """Wait for the process to have done what it was asked for."""
+        """Wait for the answer of the process."""
         if not started.way.poll(self._resources.seconds):
             self._forget()
             raise TimeoutError
@@ -168,7 +168,7 @@ def how_ended(status: int) -> str:
 
 
 def fork(serve: Callable[[Connection], None]) -> Started:
-    """Let a copy of this process serve whoever is at the other end of the way, and end with that."""
+    """Fork this process; the copy serves the other end of the connection and then exits."""
     from multiprocessing.connection import Pipe
 
     ours, theirs = Pipe()
@@ -194,7 +194,7 @@ def ending_with(work: Callable[[], object]) -> NoReturn:
 
 
 def serve(way: Connection, prepare: Callable[[], tuple[Run, object]], resources: Resources) -> None:
-    """Be the process: prepare, and run what comes until nobody asks any more."""
+    """Run the main loop of the child: prepare, and answer requests until the connection closes."""
     gc.disable()
     limit_processor(resources.seconds)
     with memory_limited(resources.memory), contextlib.suppress(EOFError, OSError):
@@ -214,7 +214,7 @@ def serve(way: Connection, prepare: Callable[[], tuple[Run, object]], resources:
 
 
 def behave() -> None:
-    """Leave interrupts to the parent, and be silent about what it will say."""
+    """Ignore interrupts, which the parent handles, and silence the output of this process."""
     import resource
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -238,7 +238,7 @@ def limit_processor(seconds: float) -> None:
 
 
 def _tell(way: Connection, work: Callable[[], Any]) -> Any:
-    """Do something and tell how it went; returns what came out, or nothing."""
+    """Do work and report its outcome to the parent; return its result, or None if it failed."""
     try:
         done = work()
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told

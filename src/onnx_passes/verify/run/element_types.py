@@ -61,7 +61,7 @@ def with_rounded_halves(model: ir.Model) -> ir.Model:
 
 
 def _type(model: ir.Model) -> None:
-    """Type every result, whatever was inferred before: two models that compute the same must be rounded alike."""
+    """Type every result anew: two models that compute the same must be rounded in the same way."""
     if _propagate_types(model.graph):
         return
     infer_types(model)
@@ -105,7 +105,7 @@ def with_shapes(model: ir.Model) -> ir.Model:
 
 
 def infer_types(model: ir.Model) -> None:
-    """Let onnx infer types and shapes in place; what it cannot infer stays unknown, and nobody is told.
+    """Infer types and shapes in place by onnx; types that it cannot infer stay unknown without an error.
 
     Where what a model declares is false, nothing is inferred from it; then what is declared inside of the model counts
     only for values of which nothing is inferred.

@@ -123,7 +123,7 @@ class Executor:
             return second
 
     def key(self, model: ir.Model, feeds: Collection[str] | None = None) -> Key:
-        """Return what decides about results: models of one key are the same to ONNX Runtime."""
+        """Return the key of a model: ONNX Runtime computes the same for models of one key."""
         return self.packed(model, feeds=feeds).key
 
     def packed(self, model: ir.Model, also: Collection[ir.Value] = (), feeds: Collection[str] | None = None) -> Packed:
@@ -176,12 +176,12 @@ class Executor:
         feeds: Collection[str] | None = None,
         **options: object,
     ) -> tuple[Packed, Recipe]:
-        """Pack a model, and return what makes a session of it; ``options`` are further options of sessions."""
+        """Pack a model, and return it with the recipe of its session; ``options`` are further session options."""
         packed = self.packed(model, also, feeds)
         return packed, self.session_maker(packed.content, packed.handed, options)
 
     def ready(self, packed: Packed, *, apart: bool) -> Executable:
-        """Make what another process has packed executable, in a process of its own if it has to be ``apart``."""
+        """Make a model packed by another process executable, in a child process if it has to be ``apart``."""
         try:
             with memory_limited(self.resources.memory):
                 engine = InChild if apart else InProcess
@@ -193,7 +193,7 @@ class Executor:
     def session_maker(
         self, content: bytes, handed: Mapping[str, Any], options: Mapping[str, object] | None = None
     ) -> Recipe:
-        """Return what makes a session of a serialised model and the weights that are handed over, by name."""
+        """Return the recipe of a session for a serialised model and the weights that are handed over, by name."""
         import onnxruntime
 
         self._require_providers(onnxruntime)
@@ -201,7 +201,7 @@ class Executor:
 
     @contextlib.contextmanager
     def explaining(self, model: ir.Model) -> Generator[None]:
-        """Say what is wrong where a model cannot be made ready, within the limits of memory."""
+        """Limit memory in this block, and turn its errors into an ExecutionError with the reason."""
         try:
             with memory_limited(self.resources.memory):
                 yield
@@ -268,7 +268,7 @@ class Executable:
     def run_each(
         self, samples: Sequence[Sample], *, all_must_run: bool, pace: Pace | None = None
     ) -> tuple[list[Sample], list[Sample]]:
-        """Run on samples, as many as the pace allows; returns those that the model took, and its results.
+        """Run on samples, as many as the pace allows; return the accepted samples and their results.
 
         Raises ExecutionError if it took none.
         """
@@ -293,7 +293,7 @@ class Executable:
         return taken, results
 
     def shapes(self) -> dict[str, Shape]:
-        """Return what is known beforehand of the shapes of outputs that are tensors."""
+        """Return the shapes of outputs that are tensors, as far as they are known before a run."""
         return {}
 
 
@@ -361,7 +361,7 @@ def must_be_apart(model: ir.Model) -> bool:
 
 
 def _fatal(error: Exception, resources: Resources) -> ExecutionError | None:
-    """Say that a limit was met or the engine crashed, if that is what happened."""
+    """Return the error for a limit that was met or an engine that crashed; None for any other error."""
     if isinstance(error, TimeoutError) or _ENDED in str(error):
         what = f"the model ran longer than {resources.seconds:g} s"
         return TimeLimitError(what, hint="--time-limit sets another limit")
@@ -396,13 +396,13 @@ def _require_names(graph: ir.Graph, outside: set[str]) -> None:
 
 
 def _require_finite(model: ir.Model) -> None:
-    """Refuse functions that call each other so often that nothing could hold what they expand to."""
+    """Refuse functions that call each other so often that their expansion exceeds any memory."""
     if model.functions and (size := expanded_size(model)) > MOST_NODES:
         raise ExecutionError(f"the functions of the model expand to {size} nodes")
 
 
 def _explain(error: Exception, model: ir.Model) -> ExecutionError:
-    """Say which operator is the obstacle."""
+    """Return the error that names the operator ONNX Runtime cannot run."""
     text = str(error)
     missing = _NOT_IMPLEMENTED.search(text)
     if missing:

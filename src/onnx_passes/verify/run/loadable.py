@@ -38,7 +38,7 @@ _NOT_OPTIMIZED = (
 
 
 class NotLoadableError(OnnxPassesError):
-    """ONNX Runtime does not load what a run made of a model that it loads."""
+    """ONNX Runtime loads the original model, but not the result of a run."""
 
     exit_code = ExitCode.VERIFICATION
 
@@ -58,7 +58,7 @@ class LoadErrors:
 
 @dataclass(frozen=True)
 class Writable:
-    """A model as it may be written, and what is to be said of it."""
+    """A model in the form in which it may be written, and notes about it."""
 
     model: ir.Model
     notes: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ def _load(model: ir.Model, executor: Executor, outer: Collection[ir.Value], hand
 
 
 def _stand_in(model: ir.Model, executor: Executor) -> None:
-    """Load what verification runs in place of a model."""
+    """Load the model that verification runs in place of a model."""
     profile = replace(executor.profile, optimized=False, round_halves=True)
     _, session = Executor(profile, executor.functions, executor.resources).session_of(model)
     session()

@@ -1,4 +1,4 @@
-"""Pack a model for ONNX Runtime: bytes with what it takes to compute, and weights beside them where they lie.
+"""Pack a model for ONNX Runtime: bytes with the nodes to compute, and weights that stay in memory or on disk.
 
 Types that numpy or ONNX Runtime cannot hand over are carried across the boundary in a wider one, without loss.
 """
@@ -93,7 +93,7 @@ class Boundary:
 
     @property
     def outside(self) -> dict[str, str]:
-        """Map outputs to what they are called at the boundary."""
+        """Map outputs to their names at the boundary."""
         return {name: outside for name, (outside, _) in self._outputs.items()}
 
     def inward(self, name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
@@ -133,7 +133,7 @@ class Packed:
 
     @cached_property
     def key(self) -> Key:
-        """Return what decides about results: models of one key are the same to ONNX Runtime."""
+        """Return the key of a model: ONNX Runtime computes the same for models of one key."""
         weights = tuple((name, id(held)) for name, held in self.handed.items())
         return hashlib.blake2b(self.content).digest(), weights
 
@@ -146,7 +146,7 @@ def pack(
     feeds: Collection[str] | None = None,
     written: dict[frozenset[ir.OperatorIdentifier], Written] | None = None,
 ) -> Packed:
-    """Pack a model with the given outputs; ``hand`` returns what a weight is handed over as, or nothing.
+    """Pack a model with the given outputs; ``hand`` returns the object to hand over for a weight, or None.
 
     Operators of quantized networks are written as standard ones, unless the model or ``functions`` define them.
     Types and shapes of interior values, documentation and metadata are left out: the engine works out its own.

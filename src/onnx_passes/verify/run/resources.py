@@ -31,7 +31,7 @@ _LOOK = 0.1
 
 @dataclass(frozen=True)
 class Resources:
-    """Seconds that one run of a model may take, and bytes beyond those that the process has when it begins."""
+    """Limits of one run of a model: seconds, and bytes beyond the memory of the process when it begins."""
 
     seconds: float = 60.0
     memory: int = 4 * 2**30
@@ -47,13 +47,13 @@ _CURRENT: ContextVar[Resources | None] = ContextVar("resources", default=None)
 
 
 def current_resources() -> Resources:
-    """Return what executions may take here and now."""
+    """Return the current limits of executions."""
     return _CURRENT.get() or Resources()
 
 
 @contextlib.contextmanager
 def limited(*, time_limit: float | None = None, memory_limit: int | None = None) -> Generator[Resources]:
-    """Let every model that is executed in this block take at most so many seconds and bytes; what is None stays.
+    """Limit seconds and bytes of every model that is executed in this block; None keeps the current limit.
 
     ``with limited(time_limit=10, memory_limit=2**30): apply("model.onnx", "simplify")``
     """
@@ -112,7 +112,7 @@ def other_threads() -> list[str]:
 
 @contextlib.contextmanager
 def ended_after(seconds: float, options: Any) -> Generator[None]:
-    """Let ONNX Runtime end a run with these options before its next node, when its time is over."""
+    """End the runs of ONNX Runtime with these options before their next node when their time is over."""
     watch = _watch_of(os.getpid())
     watch.add(options, seconds)
     try:
@@ -212,7 +212,7 @@ class Pace:
         return self._spent + seconds <= self._limit
 
     def took(self, sample: Sizes, seconds: float) -> None:
-        """Take in what a run took."""
+        """Record the duration of a run."""
         if self._first is None:
             self._first = seconds, _elements(sample)
         else:
@@ -220,7 +220,7 @@ class Pace:
 
     @property
     def shortage(self) -> tuple[float, float] | None:
-        """Return what the first run took, and how many times the limit all would take; None if all ran."""
+        """Return the seconds of the first run, and the multiple of the limit that all would take; None if all ran."""
         if self._first is None or not self._left_out:
             return None
         wanted = self._spent + sum(map(self._foreseen, self._left_out))

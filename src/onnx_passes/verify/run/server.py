@@ -124,7 +124,7 @@ class Server:
             raise OSError("the interpreter does not start as it should")
 
     def fork(self, way: socket.socket) -> int:
-        """Let the server copy itself; returns the number of the process that serves at the other end of the way."""
+        """Fork the server; return the number of the process that serves the other end of the connection."""
         with self._lock:
             socket.send_fds(self._way, [b"fork"], [way.fileno()])
             return self._answer()
@@ -146,7 +146,7 @@ class Server:
 
 
 def _end(owner: int, way: socket.socket, process: subprocess.Popen[bytes]) -> None:
-    """Let the server end, and wait for it, so that its time counts as that of a child."""
+    """End the server and wait for it, so that its time counts as that of a child."""
     if os.getpid() != owner:
         # A copy of the process that started it.
         return
@@ -156,7 +156,7 @@ def _end(owner: int, way: socket.socket, process: subprocess.Popen[bytes]) -> No
 
 
 def _server() -> Server | None:
-    """Return the server of this process; None if none can be started here or, for now, there is no room for it."""
+    """Return the server of this process; None if it cannot be started."""
     if sys.platform != "linux" or not sys.executable:
         return None
     try:
@@ -290,7 +290,7 @@ class Recipe:
         return make(self.content, chosen, providers=providers, provider_options=self.profile.provider_options)
 
     def prepare(self) -> tuple[Run, object]:
-        """Make the session; returns what runs it, and its outputs."""
+        """Create the session; return its run function and its outputs."""
         session = self()
         return session.run, described(session)
 

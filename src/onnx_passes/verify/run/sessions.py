@@ -104,7 +104,7 @@ class Footprint:
 
 
 def footprint(model: ir.Model, weights: int) -> Footprint:
-    """Estimate what a run takes beside weights of so many bytes: more than is alive at once."""
+    """Estimate the memory of a run beside weights of so many bytes, as an upper bound of live values."""
     inputs = [_nbytes(value) for value in model.graph.inputs if not value.is_initializer()]
     results = [_nbytes(value) for node in all_nodes(model.graph) for value in node.outputs if value.name]
     largest = max(filter(None, inputs), default=0)
@@ -140,7 +140,7 @@ class Place:
 
 
 def checksum(tensor: ir.TensorProtocol | None) -> int:
-    """Return a checksum of the elements of a weight in memory; 0 for what is mapped from a file, and for text."""
+    """Return a checksum of the elements of a weight in memory; 0 for weights mapped from a file, and for text."""
     if tensor is None or isinstance(tensor, MappedTensor) or tensor.dtype is ir.DataType.STRING:
         return 0
     return zlib.crc32(np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data)

@@ -40,7 +40,7 @@ _MOST_PLACES = 8
 
 
 def coverage_of(model: ir.Model, values: Callable[[ir.Value], Sequence[Array] | None]) -> Coverage:
-    """Count what is seen of a model; of values that are not known nothing is."""
+    """Count the cases that samples cover in a model; unknown values are left out."""
     seen: Counter[str] = Counter()
     read = _uses(model)
     for value, uses in islice(read.items(), 0, None, -(-len(read) // _MOST_VALUES) or 1):
@@ -120,7 +120,7 @@ _SIZES = (1, 2, 3, 5, 8, 16, 64)
 def run_samples(
     ready: Executable, model: ir.Model, inputs: Sequence[Any], seed: int
 ) -> tuple[list[Sample], list[Sample]]:
-    """Run on samples that are read or, without any, generated; returns those that the model took, and its results.
+    """Run on given samples or else on generated ones; return the accepted samples and their results.
 
     Of generated samples, those that the model cannot take are left out, or cut where it takes none.
     """
@@ -137,7 +137,7 @@ def run_generated(
     *,
     searches: bool = True,
 ) -> tuple[list[Sample], list[Sample]]:
-    """Run on generated samples, as many as the pace allows; return those that the model took, and its results.
+    """Run on generated samples, as many as the pace allows; return the accepted samples and their results.
 
     ``given`` turns samples into the form in which the model takes them. If it takes none, their sizes may be to blame:
     dynamic dimensions then get smaller ones in turn, then, if it ``searches``, sizes that fit together. Raises

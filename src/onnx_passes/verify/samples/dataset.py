@@ -31,14 +31,14 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs for one run, what is expected of it, and how many rows count where the rest only fills up."""
+    """Inputs for one run, its expected outputs, and the number of rows that count before the padding."""
 
     inputs: Sample
     expected: Sample | None = None
     rows: int | None = None
 
     def run(self, ready: Executable) -> Sample:
-        """Run a model on the batch and cut off what only filled it up."""
+        """Run a model on the batch and remove the rows of padding."""
         found = ready.run(self.inputs)
         if self.rows is None:
             return found
@@ -85,7 +85,7 @@ class Dataset:
 
     @property
     def has_expected(self) -> bool:
-        """Return whether it is known what is expected."""
+        """Return whether expected outputs are known."""
         return self._expected is not None
 
     @cached_property
@@ -112,7 +112,7 @@ class Dataset:
             yield from ((first + place, self._axis.cut(self._samples[number], expected, place)) for place in wanted)
 
     def _distribute(self, groups: list[Sample]) -> list[Sample]:
-        """Give each sample what is expected of it: by the file, or by the rows of one file for all."""
+        """Assign expected outputs to each sample: by file, or by the rows of one file for all."""
         rows = [self._axis.rows(sample) or 1 for sample in self._samples]
         if len(groups) == len(rows):
             return groups
@@ -239,12 +239,12 @@ class DatasetAt:
     def of(
         cls, model: ir.Model, inputs: Sequence[Source], expect: Sequence[Source], batch: int | None, store: Store
     ) -> DatasetAt:
-        """Say where a dataset lies; arrays that are in memory go to a store."""
+        """Return the location of a dataset; arrays in memory go to a store."""
         files, labels = _files(inputs, store), _files(expect, store)
         return cls(_interface(model), files, labels, batch, tuple(map(stamp_of, (*files, *labels))))
 
     def open(self) -> Dataset:
-        """Open the dataset; a worker does that once, and refuses data that are others than those that are meant."""
+        """Open the dataset, once in each worker; refuse data that have changed since."""
         return _opened_at(self)
 
 

@@ -30,7 +30,7 @@ from onnx_passes.verify.samples.sizes import Sizes, demanded, reached, shape_of
 
 
 def longest(model: ir.Model, value: ir.Value, sizes: Sizes) -> int | None:
-    """Return the largest length that an input may hold; None unless positions are compared with what it holds.
+    """Return the largest length that an input may hold; None unless positions are compared with the input.
 
     Were lengths much smaller than the other inputs, all of these would count as padding, and no fault would show.
     """
@@ -95,7 +95,7 @@ def special_places(size: int) -> int:
 
 @dataclass(frozen=True)
 class Draw:
-    """What decides the values of one input in one sample."""
+    """Parameters that decide the values of one input in one sample."""
 
     model: ir.Model
     value: ir.Value
@@ -127,7 +127,7 @@ class Draw:
         return self._overlaid(array) if grid is None or not grid.closed else array
 
     def _overlaid(self, array: Array) -> Array:
-        """Put special values over what was drawn, or make rows flat."""
+        """Overwrite drawn values by special values, or make rows constant."""
         if not self.dtype.is_floating_point() or self.bounds is not None or not array.size:
             return array
         if self.kind == "flat":
@@ -240,7 +240,7 @@ class Draw:
         return None
 
     def _steps(self, grid: AllowedValues, count: int) -> Array:
-        """Draw positions on the grid: steps, ties between them, anything, and what lies at and beyond its ends."""
+        """Draw positions on the grid: steps, ties between them, any position, and positions at and beyond its ends."""
         low, high, random = grid.low, grid.high, self.random
         if grid.closed:
             return self._integers(low, high, count).astype(np.float64)
@@ -260,7 +260,7 @@ def _shuffled_cycle(random: np.random.Generator, kinds: int, count: int) -> Arra
 
 
 def _with_ends(random: np.random.Generator, values: Array, low: float, high: float) -> Array:
-    """Let both ends of a range occur, where there is room for both."""
+    """Place both ends of a range among the values, if there is room for both."""
     if values.size > 1:
         first = int(random.integers(values.size))
         second = (first + 1 + int(random.integers(values.size - 1))) % values.size

@@ -172,7 +172,7 @@ class Draft:
     to_do: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def finish(self) -> list[Sample]:
-        """Do what is to be done, and return the samples."""
+        """Run the deferred work, and return the samples."""
         for put in self.to_do:
             put()
         self.to_do.clear()
@@ -184,7 +184,7 @@ _INFINITE = 3
 
 
 def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["finite", "infinite"], Sample]]:
-    """Draw samples with what arithmetic has special rules for; none for large models unless asked for.
+    """Draw samples with special values of arithmetic; none for large models unless asked for.
 
     The first holds signed zeros, the largest and the smallest numbers, the others NaN and infinities, as these spread:
     as many samples as it takes for each input to have had each of them.
@@ -202,7 +202,7 @@ def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["fin
 
 
 class Sampler:
-    """The inputs of a model, what is known of them, and what the samples of a seed are like.
+    """The inputs of a model, the values they may hold, and the settings of the samples of a seed.
 
     Sizes of dimensions that the model does not have, as some may have been fixed since, are left out.
     """
@@ -328,7 +328,7 @@ class Sampler:
 
     @property
     def relations(self) -> str:
-        """Return what the sizes of samples meet, as text."""
+        """Return the relations that the sizes of samples satisfy, as text."""
         return " or ".join(self._relations)
 
 

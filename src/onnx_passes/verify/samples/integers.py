@@ -47,7 +47,7 @@ _BEYOND = (2**7, 2**8, 2**15, 2**16, 2**24 + 1, 2**31, 2**32, 2**53 + 1)
 
 
 def freedom(model: ir.Model, value: ir.Value) -> Freedom:
-    """Return which integers an input may hold, as far as one can see what is derived from them."""
+    """Return which integers an input may hold, as far as the uses of the input show it."""
     found: Freedom = "any" if value.uses() else "signed"
     todo: list[tuple[ir.Value, bool]] = [(value, False)]
     seen = {value}
@@ -82,7 +82,7 @@ def any_integers(dtype: ir.DataType) -> list[int]:
 
 
 def put_negative(model: ir.Model, value: ir.Value, array: Array, high: int, random: np.random.Generator) -> None:
-    """Let some of drawn indices count from the end, and some divisors be negative, where the operators take that."""
+    """Make some drawn indices count from the end, and some divisors negative, if the operators accept that."""
     kinds = {_negative(model, node, index) for node, index in _demanding(model, value)}
     if kinds == {"index"}:
         pool = [-1, -high - 1, *random.integers(-high - 1, 0, 2)]

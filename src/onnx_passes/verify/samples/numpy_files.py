@@ -36,7 +36,7 @@ def read_numpy(path: Path) -> Array | dict[str, Array]:
 
 
 def read_open_numpy(file: BinaryIO, where: str) -> Array | dict[str, Array]:
-    """Read what an open file holds. Raises UsageError."""
+    """Read the arrays of an open numpy file. Raises UsageError."""
     with reading(where):
         if zipfile.is_zipfile(file):
             _require_sane(file, where)
@@ -59,7 +59,7 @@ def map_numpy(path: Path) -> Array:
 
 @contextlib.contextmanager
 def reading(where: str) -> Generator[None]:
-    """Say of what cannot be read where it is and why, as UsageError."""
+    """Turn any error of this block into a UsageError with the location and the reason."""
     try:
         yield
     except UsageError:
@@ -87,7 +87,7 @@ def archive_numpy(file: BinaryIO, arrays: Mapping[str, Array], *, packed: bool =
 
 
 def _unreadable(error: Exception) -> str:
-    """Say why a file cannot be read: its header is Python text, and may raise whatever parsing and arithmetic raise."""
+    """Return the reason why a file cannot be read; parsing its header, a Python text, may raise any error."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
     if isinstance(error, OSError) and error.strerror:

@@ -155,7 +155,7 @@ def _load_proto(path: Path, ports: _Ports) -> _Given:
 
 
 def _grouped(ports: _Ports, loaded: Sequence[list[_Given]]) -> list[list[_Given]]:
-    """Put together what makes one sample, or one stack of samples."""
+    """Group the sources that make one sample, or one stack of samples."""
     needed = ports.needed
     partial = [source for source in loaded if len(source) < len(needed)]
     if not partial:
@@ -305,7 +305,7 @@ _COMPLEX = (ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
 
 
 def _texts(data: Array) -> Array | None:
-    """Return text as an array of ``str`` objects, which is what ONNX Runtime takes."""
+    """Return text as an array of ``str`` objects, as ONNX Runtime requires; None for other data."""
     if data.dtype.kind not in "USO":
         return None
     result = np.empty(data.shape, dtype=object)
@@ -345,7 +345,7 @@ def _exactly(data: Array, dtype: ir.DataType) -> Array | None:
 
 
 def _wide(data: Array) -> Array | None:
-    """Return real numbers in the widest type of their kind, nothing for anything else."""
+    """Return real numbers in the widest type of their kind; None for other data."""
     if data.dtype.kind == "b":
         return data.astype(np.uint8)
     if data.dtype.kind in "iu":

@@ -47,7 +47,7 @@ class Relations:
     terms: Mapping[str, tuple[tuple[str, ...], int]]
 
     def sizes(self, free: Mapping[str, int]) -> dict[str, int]:
-        """Return the sizes of all dimensions, those that follow from none as they are given."""
+        """Return the sizes of all dimensions; dimensions that follow from no others keep the given size."""
         found = {name: size for name, size in free.items() if name not in self.terms}
         for _ in self.terms:
             for name, (others, number) in self.terms.items():
@@ -82,7 +82,7 @@ class Relations:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a dimension is first found: the type of the input, its sizes, nothing for those not known, and the axis."""
+    """First place of a dimension: the type of the input, its sizes, None for unknown ones, and the axis."""
 
     dtype: str
     others: tuple[int | None, ...]
@@ -111,14 +111,14 @@ class _Change:
 
 
 class _Cost:
-    """What attempts have cost, and which sizes would cost more than is left."""
+    """The time that attempts have taken, and the sizes that would exceed the remaining time."""
 
     def __init__(self, attempt: Attempt, clock: Callable[[], float]) -> None:
         self._attempt, self._clock = attempt, clock
         self._spent, self._count, self._rate = 0.0, 0, 0.0
 
     def attempt(self, sizes: Mapping[str, int]) -> str:
-        """Make an attempt, and take note of what it took."""
+        """Make an attempt, and record its time."""
         started = self._clock()
         failure = self._attempt(sizes)
         seconds = self._clock() - started
@@ -196,7 +196,7 @@ def search_sizes(
 
 
 def _starts(free: Mapping[str, int], fixed: Mapping[str, int], places: Mapping[str, Place]) -> Iterator[Relations]:
-    """Yield what is fixed; then also equal sizes of more and more dimensions.
+    """Yield the fixed sizes alone, then also equal sizes of more and more dimensions.
 
     First of those at one place in like inputs with three axes or more, such as caches, then of all first axes, then of
     dimensions whose names differ in a number, or in the input.

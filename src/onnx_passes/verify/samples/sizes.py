@@ -1,4 +1,4 @@
-"""Choose sizes for dynamic dimensions that satisfy what the operators of a model require of their shapes."""
+"""Choose sizes for dynamic dimensions that satisfy the requirements of the operators of a model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SizeSolver:
 
     @cached_property
     def requirements(self) -> Sequence[Requirement]:
-        """Return what nodes require, in terms of the aliases of dimensions; found when somebody first asks."""
+        """Return the requirements of nodes, in terms of the aliases of dimensions; computed at first use."""
         keys = {
             (str(value.name), axis): self._aliases[key]
             for value in self._model.graph.inputs
@@ -150,7 +150,7 @@ def reached(model: ir.Model, value: ir.Value, *, calculated: bool = False) -> It
 
 
 def dimension_key(name: str, axis: int, dim: int | ir.SymbolicDim) -> str | None:
-    """Return what a dynamic dimension is called; some exporters write -1 for an unknown one."""
+    """Return the name of a dynamic dimension; some exporters write -1 for an unknown one."""
     if isinstance(dim, int):
         return None if dim >= 0 else f"{name}[{axis}]"
     return dim.value or f"{name}[{axis}]"
@@ -235,7 +235,7 @@ def demanded(model: ir.Model, value: ir.Value, sizes: Sizes, *, floats: bool = F
 
 
 def _rows(node: ir.Node, table: ir.Value | None, sizes: Sizes, indices: ir.Value) -> int:
-    """Count what indices can point at; one where the size is not known, since the first is always there."""
+    """Count the rows that indices can address; one if the size is unknown, since the first always exists."""
     tensor = constant_tensor(table)
     shape = tensor.shape if tensor is not None else None if table is None else table.shape
     if shape is None or len(shape) == 0:

@@ -44,7 +44,7 @@ def listed(sources: Any) -> list[Any]:
 
 
 def expand_sources(sources: Iterable[Any]) -> list[Any]:
-    """Replace patterns and folders by the files that they stand for, in the order of their names."""
+    """Replace patterns and folders by the files that they match, in the order of their names."""
     found: list[Any] = []
     for source in listed(sources):
         found.extend(_expand(cast("str", source)) if isinstance(source, str | PathLike) else [source])
@@ -69,7 +69,7 @@ def open_rows(source: Any) -> Any:
 
 
 def open_source(source: str | PathLike[str]) -> Opened | None:
-    """Open what is not a file of one's own: tables, groups, URLs, and arrays that are chosen by name.
+    """Open a source that is not a single file: tables, groups, URLs, and arrays that are chosen by name.
 
     ``file#name`` is one array of an archive, table or group; ``file#a,b`` are several. Raises UsageError.
     """

@@ -21,7 +21,7 @@ from onnx_passes.verify.samples.numpy_files import Array, LazyArray, first_line
 
 
 def open_table(text: str) -> dict[str, Array | LazyArray]:
-    """Open the columns of a table; what is read are the groups of rows that hold those asked for."""
+    """Open the columns of a table; only groups with rows that are asked for are read."""
     stamp = stamp_of(text)
     table = _table(text, stamp)
     found: dict[str, Array | LazyArray] = {}
@@ -132,7 +132,7 @@ _BLOCK = 16 * 2**20
 
 @dataclass(frozen=True)
 class Stamp:
-    """What tells data from others of their name; ``content`` is the same wherever it is asked for.
+    """Identity of data among others of their name; ``content`` is the same on every machine.
 
     ``here`` is what only this machine can compare: times to the nanosecond and inodes. Without content, nothing is
     known.
@@ -222,7 +222,7 @@ def _of_remote(fs: Any, path: str) -> Stamp:
 
 
 def _digest_in(info: Mapping[str, Any]) -> str:
-    """Return what the file system says of the content of a file; weak tags may be the same for other bytes."""
+    """Return the digest that the file system has of a file; weak tags may be the same for other bytes."""
     for key in _DIGESTS:
         digest = str(info.get(key) or "")
         if digest and not digest.startswith("W/"):

@@ -16,7 +16,7 @@ from onnx_passes.graph.wording import name_of
 
 
 def find_cycle(model: ir.Model) -> list[ir.Node]:
-    """Return the nodes of a cycle, each before one that reads from it; none if there is no cycle.
+    """Return the nodes of a cycle, each before one that reads from it; an empty list if there is no cycle.
 
     A node depends on what it reads, on its subgraphs, and on the function that it calls.
     """
@@ -61,7 +61,7 @@ class BadRead(NamedTuple):
 
 
 def bad_reads(scope: ir.Graph) -> Iterator[BadRead]:
-    """Yield what is read without or before a definition, in the order in which the nodes stand."""
+    """Yield the reads without or before a definition, in the order of the nodes."""
     in_sight: set[ir.Graph | None] = set()
     finished: set[ir.Node] = set()
     agenda: list[tuple[ir.Node | ir.Graph, bool]] = [(scope, False)]
@@ -107,7 +107,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Violation:
-    """What is wrong, of which property, and the nodes or values that it is wrong with, by name."""
+    """A violation of a property: the message, and the names of the offending nodes or values."""
 
     property: str
     message: str
@@ -135,11 +135,11 @@ class Property:
     needs_before: bool = False
 
     def violations(self, model: ir.Model, before: ir.Model | None = None) -> list[Violation]:
-        """List what violates the property; ``before`` is the model that a pass was given."""
+        """List the violations of the property; ``before`` is the input model of the pass."""
         return self.find(model, before)
 
     def holds(self, model: ir.Model, before: ir.Model | None = None) -> bool:
-        """Say whether the model has the property."""
+        """Return whether the model has the property."""
         return not self.find(model, before)
 
     def __str__(self) -> str:
@@ -181,7 +181,7 @@ def all_of(*properties: Property) -> Property:
 
 
 def any_of(*properties: Property) -> Property:
-    """Require at least one property; where none holds, each says what violates it."""
+    """Require at least one property; if none holds, list the violations of each."""
     text = _text("any-of", properties)
 
     def find(model: ir.Model, before: ir.Model | None) -> list[Violation]:
@@ -211,7 +211,7 @@ def _need_before(properties: tuple[Property, ...]) -> bool:
 
 
 def scopes(model: ir.Model) -> Iterator[tuple[ir.Graph, str]]:
-    """Yield the graph and the bodies of functions, each with what to add to the names of nodes in it."""
+    """Yield the graph and the bodies of functions, each with the suffix for the names of its nodes."""
     yield model.graph, ""
     for function in model.functions.values():
         yield function.graph, in_function(function)
@@ -224,7 +224,7 @@ def function_name(function: ir.Function) -> str:
 
 
 def in_function(function: ir.Function) -> str:
-    """Return what to add to the name of a node in a function."""
+    """Return the suffix for the name of a node in a function."""
     return f" in function '{function_name(function)}'"
 
 

@@ -153,7 +153,7 @@ no_functions = free_of("no-functions", "the model has functions", _functions)
 
 
 def isomorphic(reference: str | os.PathLike[str], ignore: Iterable[Relaxation] = ()) -> Property:
-    """Require the wiring of the model in a file, or of the one ``before`` the pass, whatever everything is called.
+    """Require the wiring of the model in a file, or of the one ``before`` the pass, under any names.
 
     ``ignore`` relaxes the comparison: ``constants`` leaves out the elements of tensors, ``attributes`` all attributes
     but graphs.
@@ -288,7 +288,7 @@ _OF_PROPERTIES = ("all-of", "any-of", "not")
 
 @dataclass(frozen=True)
 class Term:
-    """A word or quoted text, and what stands in parentheses after it."""
+    """A word or quoted text, and its arguments in parentheses."""
 
     text: str
     arguments: tuple[Term, ...] | None
@@ -298,7 +298,7 @@ class Term:
 
 
 def parse_term(text: str) -> Term:
-    """Read the text of a property without asking what it means."""
+    """Parse the text of a property into terms, without resolving them."""
     return _Reader(text).read()
 
 
@@ -319,7 +319,7 @@ def read_term(data: object, depth: int = 0) -> Term:
 
 
 def _terms(name: str, value: object, depth: int) -> list[Term]:
-    """Read what stands under the name of a property."""
+    """Parse the values listed under the name of a property."""
     items = cast(list[object], value if isinstance(value, list) else [] if value is None else [value])
     if kebab(name) in _OF_PROPERTIES:
         return [Term(name, tuple(read_term(item, depth + 1) for item in items))]

@@ -1,4 +1,4 @@
-"""Nodes that decide between levels: their result jumps where what they read moves by the last bit."""
+"""Nodes that decide between levels: a change of their input by the last bit can make their result jump."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Range = tuple[np.ndarray, np.ndarray]
 
 
 def decisions_of(graph: ir.Graph) -> list[ir.Node]:
-    """List the nodes that decide between levels of what is computed from inputs, in the order of the graph.
+    """List the nodes that decide between levels of values computed from inputs, in the order of the graph.
 
     Quantizers of constants are among them: they decide between the levels of weights.
     """
@@ -39,7 +39,7 @@ def decisions_of(graph: ir.Graph) -> list[ir.Node]:
 
 
 def values_behind(node: ir.Node) -> Iterator[ir.Value]:
-    """Yield the level that a node chooses, and what is computed from nothing but it and constants, by element."""
+    """Yield the level that a node chooses, and the elementwise results that depend on it and constants alone."""
     level: ir.Value | None = node.outputs[0]
     while level is not None:
         yield level
@@ -47,7 +47,7 @@ def values_behind(node: ir.Node) -> Iterator[ir.Value]:
 
 
 def _alone_from(value: ir.Value) -> ir.Value | None:
-    """Return what is computed from a value and constants, if nobody else uses it."""
+    """Return the elementwise result of a value and constants, if it is the only use of the value."""
     users = [user for user, _ in value.uses()]
     if len(users) != 1 or value.is_graph_output():
         return None
@@ -74,7 +74,7 @@ def last_places(arrays: Sample) -> Sample:
 
 
 def decides(node: ir.Node) -> bool:
-    """Return whether the result of a node jumps where what it reads moves by the last bit."""
+    """Return whether the result of a node can jump when its input moves by the last bit."""
     if node.op_type == "Cast" and node.domain == "":
         to = ir.DataType(node.attributes.get_int("to", 0))
         given = None if node.inputs[0] is None else node.inputs[0].dtype
@@ -112,7 +112,7 @@ def _hold_the_same(a: ir.Value | None, b: ir.Value | None) -> bool:
 
 
 def not_below_last_places(values: Sample, bounds: Sample) -> Sample:
-    """Let bounds of what rounding reaches be no less than the last place: few runs may happen not to show it."""
+    """Raise bounds of rounding to at least the last place, since few runs may not show it."""
     found = dict(bounds)
     for name, bound in bounds.items():
         array = values.get(name)
@@ -123,7 +123,7 @@ def not_below_last_places(values: Sample, bounds: Sample) -> Sample:
 
 
 class LevelChoices:
-    """The deciding nodes of a model on their own: which levels they choose if what they read is moved a little.
+    """The deciding nodes of a model on their own, and the levels they choose if their inputs move a little.
 
     ``run`` holds the values that they read, by name.
     """
@@ -146,7 +146,7 @@ class LevelChoices:
         self._ready = executor.prepare(copies.model(model, outputs), engine="onnxruntime")
 
     def _given(self, index: int, value: ir.Value, copies: Assembly, corner: Corner, run: Sample) -> ir.Value:
-        """Return what a corner reads in the place of an input: a constant, or what is fed."""
+        """Return the value that a corner reads in place of an input: a constant, or a fed value."""
         tensor = constant_tensor(value)
         if tensor is not None and not (index == 0 and str(value.name) in run):
             return copies.weight(tensor)
@@ -155,7 +155,7 @@ class LevelChoices:
         return made
 
     def around(self, values: Sample, bounds: Sample, nodes: Sequence[ir.Node] | None = None) -> dict[ir.Node, Range]:
-        """Return the least and the greatest level of nodes, by default all, if what they read moves by its bounds."""
+        """Return the least and the greatest level of nodes, by default all, for inputs within their bounds."""
         asked = {self._numbers[node]: node for node in (self._nodes if nodes is None else nodes)}
         feeds: Sample = {}
         for name, value, sign in self._feeds:

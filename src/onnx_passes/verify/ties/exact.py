@@ -40,7 +40,7 @@ class Exact:
         self._found: dict[tuple[ir.Value, Index], Real] = {}
 
     def level(self, node: ir.Node, index: Index) -> float:
-        """Return what a node that rounds its first input makes of an element of it. Raises UnknownError."""
+        """Return the exact result of a node that rounds its first input, for one element. Raises UnknownError."""
         return float(self._computed(node, index))
 
     def element(self, value: ir.Value | None, index: Index) -> Real:
@@ -67,7 +67,7 @@ class Exact:
         return self._found[key]
 
     def _computed(self, node: ir.Node, index: Index) -> Real:
-        """Return an element of what a node computes element by element."""
+        """Return the exact element of the result of an elementwise node."""
         if not is_by_element(node):
             raise UnknownError
         given = [place for place, value in enumerate(node.inputs) if value is not None and not is_constant(value)]
@@ -104,7 +104,7 @@ def _shape(value: ir.Value | None) -> tuple[int, ...]:
 
 
 def _sizes(value: ir.Value | None) -> tuple[int, ...]:
-    """Return the sizes of a value, -1 for those that have a name."""
+    """Return the sizes of a value, -1 for symbolic dimensions."""
     if value is None or value.shape is None:
         raise UnknownError
     return tuple(size if isinstance(size, int) else -1 for size in value.shape)
@@ -136,7 +136,7 @@ def _matmul(exact: Exact, node: ir.Node, index: Index) -> Real:
 
 
 def _window(node: ir.Node, kernel: Sequence[int], size: Sequence[int], place: Index) -> list[tuple[Index, Index]]:
-    """List the places of a window and those that it sees of a picture; what it sees of the padding is left out."""
+    """List the positions in a window, each with the position in the image that it covers, without padding."""
     windows = windows_of(node, kernel)
     if windows is None or windows.ceil:
         raise UnknownError
@@ -277,7 +277,7 @@ class Forced:
         self._ready = executor.prepare(self._model, also=also, engine="onnxruntime")
 
     def _give(self, value: ir.Value, array: np.ndarray) -> None:
-        """Let the readers of a value read an input instead, of the type of an array of a run."""
+        """Replace the uses of a value by a new input, of the type of an array of a run."""
         dtype = ir.TensorType(ir.DataType.from_numpy(array.dtype))
         # Some operators are lowered by the sizes that their input is declared to have.
         fed = ir.Value(name=f"{value.name}{_FORCED}", type=dtype, shape=_declared_shape(value, array.shape))

@@ -59,7 +59,7 @@ class Ties:
     old_is_right: int = 0
 
     def __add__(self, other: Ties) -> Ties:
-        """Add what was found on another sample, or behind another step: parts of the tolerance add up as well."""
+        """Add the ties of another sample or a later step: parts of the tolerance add up as well."""
         return Ties(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     def __str__(self) -> str:
@@ -158,14 +158,14 @@ class _Original:
         self._levels = LevelChoices(model, self._nodes, self._known[0], executor)
 
     def _read(self) -> list[ir.Value]:
-        """List what decisions read and choose, and the outputs."""
+        """List the inputs and levels of decisions, and the outputs."""
         read = [value for node in self._nodes for value in node.inputs if value is not None and not is_constant(value)]
         computed = [value for value in read if value.producer() is not None]
         levels = [value for node in self._nodes for value in (*node.outputs, self._taken_for[node]) if value.name]
         return list(dict.fromkeys([*computed, *levels, *self._model.graph.outputs]))
 
     def _measured(self, constants: Sample) -> list[Sample]:
-        """Measure how far rounding moves what is decided by, and outputs, between levels that are given."""
+        """Measure how far rounding moves the inputs of decisions, and outputs, between levels that are given."""
         moved = [str(value.name) for node in self._nodes for value in moved_inputs(node)]
         names = dict.fromkeys([*moved, *(str(value.name) for value in self._model.graph.outputs)])
         model, wanted = self._forced.copied(names)
@@ -207,7 +207,7 @@ class _Original:
         return Ties(flipped, levels, share, *(self._who_is_right(number, places, inside) if asks else (0, 0)))
 
     def _ranges(self, number: int) -> tuple[dict[str, Range], dict[str, list[str]]]:
-        """Return the least and the greatest level of every node on a sample, by name of what is taken for it.
+        """Return the least and the greatest level of every node on a sample, by name of the value forced for it.
 
         Returns as well which levels were looked at with their least and greatest to find these.
         """
@@ -234,7 +234,7 @@ class _Original:
         return ranges, inside
 
     def _taken(self, number: int, node: ir.Node, sides: Range) -> Range:
-        """Return what is made of the least and of the greatest level of a node, where that is taken for it."""
+        """Return the forced value of a node at its least and its greatest level."""
         value = self._taken_for[node]
         if value is node.outputs[0]:
             return sides
@@ -245,7 +245,7 @@ class _Original:
         return np.minimum(low, high), np.maximum(low, high)
 
     def _is_read(self, name: str, kept: frozenset[str]) -> bool:
-        """Return whether what stands for a level is among values."""
+        """Return whether the successor of a level is among values."""
         return str(self._successors[name].name) in kept
 
     def _who_is_right(
@@ -286,7 +286,7 @@ def _require_types(values: Iterable[ir.Value], given: Sample) -> None:
 
 
 def _decided_by(old: ir.Node, new: ir.Node | None) -> list[tuple[ir.Value, ir.Value]]:
-    """Pair what two nodes choose levels by, where they choose alike and it is of one shape."""
+    """Pair the decisive inputs of two nodes that decide in the same way; return no pairs otherwise."""
     if new is None or not decide_alike(old, new):
         return []
     pairs = zip(moved_inputs(old), moved_inputs(new), strict=True)
@@ -308,7 +308,7 @@ def flips_at_ties(name: str, expected: np.ndarray, found: np.ndarray, low: np.nd
 
 
 def _values(chosen: Mapping[ir.Node, ir.Value], successors: Mapping[str, ir.Value]) -> list[ir.Value]:
-    """List what stands for levels in the second model, and what they are chosen by."""
+    """Return the quantizer outputs of the second model and the values they round."""
     found = {node: successors[str(value.name)] for node, value in chosen.items()}
     read = [b for node, value in found.items() for _, b in _decided_by(node, value.producer())]
     return list(dict.fromkeys([*found.values(), *read]))
