@@ -1,1 +1,1 @@
-"""Analyses: what can be said of a model without changing it."""
+"""Analyses of a model, which never change it."""

@@ -1,4 +1,4 @@
-"""Bit operations, and memory by bit width: what products of quantized networks cost where every bit counts.
+"""Bit operations, and memory by bit width: the cost of products of quantized networks on bit-level hardware.
 
 A multiply-accumulate of numbers of a and of w bits counts a * w bit operations (BOPs), none where the weight is a
 constant zero. Floats count with the bits of their element type.
@@ -25,7 +25,7 @@ DatatypeOf = Callable[[ir.Value], DataType]
 
 
 class BitLayer(NamedTuple):
-    """One product: data types of input, weight and result, and what they cost; ``None`` is not known.
+    """One product: data types of input, weight and result, and its cost; ``None`` if unknown.
 
     ``nonzero_macs`` are those whose weight is no constant zero: ``bops`` are their bit operations. ``weight_bits`` are
     those of all constant weights, ``nonzero_weight_bits`` without zeros, ``output_bits`` those of the sums.
@@ -46,7 +46,7 @@ class BitLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelBitCost:
-    """The products of a model in execution order; sums leave out what is not known."""
+    """The products of a model in execution order; sums leave out unknown amounts."""
 
     layers: tuple[BitLayer, ...]
 
@@ -57,7 +57,7 @@ class ModelBitCost:
 
     @cached_property
     def bops(self) -> Amount:
-        """Return the bit operations of those whose weight is no constant zero."""
+        """Return the bit operations of all products, without constant zero weights."""
         return total(layer.bops for layer in self.layers)
 
     @cached_property

@@ -71,7 +71,7 @@ def by_channel(array: np.ndarray, axis: int, channels: int, join: np.ufunc) -> n
 
 
 def unread_channels(value: ir.Value, axis: int, channels: int) -> np.ndarray:
-    """Tell which channels meet only weights that are zero; none where something else than a product reads them."""
+    """Return which channels meet only zero weights; none if any other node than a product reads them."""
     unread = np.ones(channels, bool)
     if value.is_graph_output() or not value.uses():
         return np.zeros(channels, bool)

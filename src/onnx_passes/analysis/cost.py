@@ -39,18 +39,18 @@ class Traffic(NamedTuple):
 
 
 def is_weight(value: ir.Value) -> bool:
-    """Tell whether a value comes with the model: an initializer, also one with a default only, or a Constant."""
+    """Return whether a value is an initializer, also one that is a default of an input, or a Constant."""
     producer = value.producer()
     return value.is_initializer() if producer is None else is_constant_node(producer)
 
 
 def is_view(node: ir.Node) -> bool:
-    """Tell whether the result is the first input under another shape, in the same memory."""
+    """Return whether the result is the first input under another shape, in the same memory."""
     return node.op_type in VIEWS and not node.domain
 
 
 def traffic_of(node: ir.Node) -> Traffic:
-    """Return what a node moves; views move nothing, picking reads what it picks. Raises UnknownSizeError."""
+    """Return the memory traffic of a node; views move no data. Raises UnknownSizeError."""
     if node.domain == "" and (is_view(node) or is_constant_node(node)):
         return Traffic(0, 0, 0)
     written = total(map(nbytes, node.outputs))
@@ -69,7 +69,7 @@ def traffic_of(node: ir.Node) -> Traffic:
 
 
 def peak_of(graph: ir.Graph) -> Peak:
-    """Follow the execution order of a graph; bodies of a node add what is alive inside them while it runs."""
+    """Compute the peak memory in execution order; bodies of a node add the values alive inside them."""
     nodes = list(graph)
     buffers: dict[ir.Value, ir.Value] = {}
     last = {value: -1 for value in graph.inputs if not value.is_initializer()}
@@ -135,7 +135,7 @@ class _Sizes:
 
 
 def _reads(node: ir.Node) -> Iterator[ir.Value]:
-    """Yield what a node reads, also inside its bodies."""
+    """Yield the values that a node reads, also inside its bodies."""
     yield from (value for value in node.inputs if value is not None)
     for graph in nested_graphs(node):
         for inner in all_nodes(graph):
@@ -169,7 +169,7 @@ class NodeCost(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelCost:
-    """The cost of all nodes in execution order; sums leave out what is not known.
+    """The cost of all nodes in execution order; sums leave out unknown amounts.
 
     ``uncounted`` has the operators without a formula: their computation counts nothing.
     """
@@ -263,7 +263,7 @@ class ModelCost:
 
 
 def cost_of(model: ir.Model) -> ModelCost:
-    """Count what every node costs by the shapes that are known: infer them first."""
+    """Compute the cost of every node from the known shapes: infer these first."""
     seen: set[ir.Value] = set()
     uncounted: Counter[str] = Counter()
     layers: list[NodeCost] = []

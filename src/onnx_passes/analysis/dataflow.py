@@ -1,4 +1,4 @@
-"""The one engine that carries facts about values forward through a model; what a fact is, a domain says."""
+"""The one engine that carries facts about values forward through a model; a domain defines the facts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Fact = TypeVar("Fact")
 
 
 class Forward(ABC, Generic[Fact]):
-    """A domain of facts: what is known of a source, what a node makes of that, and what holds for either branch.
+    """A domain of facts: the fact of a source, the transfer function of a node, and the join of branches.
 
     ``known`` has what was found so far. Nodes come after those that they read from, and a node that an edit makes is
     visited by itself; sources are looked at when a node first asks for them.
@@ -26,18 +26,18 @@ class Forward(ABC, Generic[Fact]):
 
     @abstractmethod
     def source(self, value: ir.Value) -> Fact:
-        """Return what is known of a constant, an input, or anything else that no node was seen to compute."""
+        """Return the fact of a source: a constant, an input, or a value of a node that was not visited."""
 
     @abstractmethod
     def transfer(self, node: ir.Node) -> Sequence[Fact]:
-        """Return what is known of the results of a node, in their order; results that are left out are not known."""
+        """Return the facts of the results of a node, in their order; omitted results are unknown."""
 
     @abstractmethod
     def join(self, a: Fact, b: Fact) -> Fact:
-        """Return what holds for what may be one or the other."""
+        """Return the fact that holds for both values."""
 
     def of(self, value: ir.Value) -> Fact:
-        """Return what is known of a value."""
+        """Return the fact of a value."""
         if value not in self.known:
             self.known[value] = self.source(value)
         return self.known[value]
@@ -48,7 +48,7 @@ class Forward(ABC, Generic[Fact]):
             self.visit(node)
 
     def visit(self, node: ir.Node) -> None:
-        """Find what is known of the results of a node, after all that is inside of it."""
+        """Compute the facts of the results of a node, after all nodes inside of it."""
         if holds_graphs(node):
             for inner in nested_graphs(node):
                 self.run(inner)
@@ -57,6 +57,6 @@ class Forward(ABC, Generic[Fact]):
             self.known.update(zip(node.outputs, facts, strict=False))
 
     def of_branches(self, node: ir.Node) -> list[Fact]:
-        """Return what holds for the results of an If, whichever branch it takes."""
+        """Return the joined facts of the results of an If for both branches."""
         outputs = zip(*(branch.outputs for branch in nested_graphs(node)), strict=True)
         return [reduce(self.join, map(self.of, either)) for either in outputs]

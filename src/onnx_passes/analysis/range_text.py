@@ -1,4 +1,4 @@
-"""Ranges as text: what users say of inputs, and what is written into the metadata of values."""
+"""Ranges as text: statements of users about inputs, and metadata of values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Entry = Number | list[Number]
 
 
 def parse_inputs(text: str) -> dict[str, Known]:
-    """Read what is known of inputs, as in ``x=0:255 y=INT4``; an end that is left out is open."""
+    """Parse ranges of inputs, as in ``x=0:255 y=INT4``; an end that is left out is open."""
     known: dict[str, Known] = {}
     for part in text.replace(",", " ").split():
         name, found, said = part.rpartition("=")

@@ -179,14 +179,14 @@ _SHORT = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 def held(found: Range, dtype: ir.DataType | None) -> Range:
-    """Take what comes in, or comes with the model, for exact if its type can hold it."""
+    """Mark the range of an input or a weight as exact if its type can hold it."""
     grid = found.grid
     limit = exact_up_to(ir.DataType.DOUBLE if dtype is ir.DataType.DOUBLE else None)
     return found if grid is None or not grid.is_held(limit) else Range(found.low, found.high, replace(grid, exact=True))
 
 
 def judged(found: Range, node: ir.Node, ranges: Sequence[Range | None]) -> Range:
-    """Tell whether the result of a node is exact: floats can hold it, and what it is computed from is exact."""
+    """Mark the range of a result as exact if floats can hold it, and all inputs of the node are exact."""
     grid = found.grid
     if grid is None or node.outputs[0].dtype in _SHORT:
         return found if grid is None else Range(found.low, found.high, replace(grid, exact=False))
@@ -199,12 +199,12 @@ def judged(found: Range, node: ir.Node, ranges: Sequence[Range | None]) -> Range
 
 
 def _is_rounded(node: ir.Node) -> bool:
-    """Tell whether the result of a node is exact whatever it is given."""
+    """Return whether the result of a node is exact for any input."""
     return traits_of(node).exact_grid or is_quantizer(node)
 
 
 def _are_ends(found: Range) -> bool:
-    """Tell whether bounds are those of the grid, with no room for rounding."""
+    """Return whether bounds are equal to those of the grid, without a margin for rounding."""
     assert found.grid is not None
     low, high = found.grid.bounds
     return bool(np.equal(found.low, low).all() and np.equal(found.high, high).all())
@@ -214,7 +214,7 @@ _NUMBERS = frozenset("fiub")
 
 
 def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dict[ir.Value, Range]:
-    """Return what is known of each value of the graph, and of the graphs in its nodes.
+    """Return the range of each value of the graph, and of the graphs in its nodes.
 
     ``inputs`` says what comes in: a ``Range``, ``(low, high)``, or a data type such as ``"UINT8"`` by the name of the
     input. Where it says nothing the annotation ``finn_datatype`` counts, then the integer type of the input.
@@ -227,30 +227,30 @@ def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dic
 
 
 class Ranges(Forward[Range]):
-    """What is known of values; of nodes that are added to a graph one by one, too."""
+    """Ranges of values, also of nodes that are added to a graph one by one."""
 
     @staticmethod
     def of_inputs(graph: ir.Graph, inputs: Mapping[str, Known] | None = None) -> Ranges:
-        """Begin with what comes in."""
+        """Create an analysis with the ranges of the inputs."""
         ranges = Ranges()
         given = seeds(graph.inputs, inputs or {})
         ranges.known.update((value, held(known, value.dtype)) for value, known in given.items())
         return ranges
 
     def add(self, node: ir.Node) -> None:
-        """Find out what a node yields, from what is known of its inputs."""
+        """Compute the ranges of the results of an added node."""
         self.known.update(zip(node.outputs, self.transfer(node), strict=True))
 
     def source(self, value: ir.Value) -> Range:
-        """Return what a constant is, or the type of a value says."""
+        """Return the range of a constant, or of all values of a type."""
         return _of_constant(value) or settle(UNKNOWN, value)
 
     def join(self, a: Range, b: Range) -> Range:
-        """Return what holds for either branch."""
+        """Return the range that covers both branches."""
         return either(a, b)
 
     def transfer(self, node: ir.Node) -> list[Range]:
-        """Return what a node makes of what is known of its inputs."""
+        """Compute the ranges of the results of a node from the ranges of its inputs."""
         rule = RANGES.get(node) or (by_grid if node.domain and is_quantizer(node) else None)
         ranges: Sequence[Range | None] = ()
         results: Sequence[Range | None] = ()

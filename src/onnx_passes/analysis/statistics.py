@@ -50,7 +50,7 @@ class GraphStatistics:
 
 
 def statistics_of(model: ir.Model) -> GraphStatistics:
-    """Look at the graph once; the order of its nodes does not matter."""
+    """Compute the statistics of the graph; the order of its nodes does not matter."""
     graph = model.graph
     nodes = [node for node in graph if not is_constant_node(node)]
     reads = {node: _reads(node) for node in nodes}
@@ -78,7 +78,7 @@ def statistics_of(model: ir.Model) -> GraphStatistics:
 
 
 def _reads(node: ir.Node) -> list[ir.Value]:
-    """List the activations that a node reads, also those that its bodies take from outside, each once."""
+    """List the activations that a node reads, also those captured by its bodies, each once."""
     found = dict.fromkeys(value for value in used_values(node) if value is not None)
     return [value for value in found if not _is_constant(value)]
 
@@ -183,7 +183,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Summary:
-    """What ``inspect`` shows."""
+    """Content of ``inspect``."""
 
     name: str
     ir_version: int
@@ -206,7 +206,7 @@ class Summary:
 
 
 def summarize(model: ir.Model) -> Summary:
-    """Look at a model once and say what is in it."""
+    """Summarize the content of a model."""
     graph = model.graph
     source = origin(model)
     values = list(annotations.values(graph))
@@ -281,7 +281,7 @@ def require_known(model: ir.Model, sizes: Mapping[str, int]) -> None:
 
 
 def bind(model: ir.Model, sizes: Mapping[str, int]) -> None:
-    """Put numbers for names of dimensions, everywhere and in place, also in what is computed from them."""
+    """Replace names of dimensions by numbers, everywhere and in place, also in dimensions computed from them."""
     if not sizes:
         return
     known: dict[str, int | ir.SymbolicDim] = {}

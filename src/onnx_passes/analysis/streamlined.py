@@ -1,4 +1,4 @@
-"""How far a quantized network is in integers, and what stands in the way."""
+"""Share of a quantized network that is computed on integers, and the nodes that block the rest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REASON = "onnx_passes.not_integer"
 
 @dataclass(frozen=True)
 class Accumulator:
-    """What one product of matrices, or convolution, adds up.
+    """Sums of one product of matrices, or convolution.
 
     ``bits`` hold every sum that the values of weights and the ranges of inputs allow. ``bits_by_norm`` would be needed
     for any input of its type (the bound of A2Q, from the sum of absolute weights), ``bits_by_type`` for any weights of
@@ -49,7 +49,7 @@ class Accumulator:
 
 
 class Reason(NamedTuple):
-    """Why a node is not computed on integers, and what would help."""
+    """The reason why a node is not computed on integers, and the remedy."""
 
     reason: str
     remedy: str
@@ -77,7 +77,7 @@ def _kept_reason(node: ir.Node) -> Reason | None:
 
 @dataclass(frozen=True)
 class Blocker:
-    """A node that computes in floats between quantized layers, why it does, and what would help."""
+    """A node that computes in floats between quantized layers, with the reason and the remedy."""
 
     node: str
     reason: str
@@ -119,7 +119,7 @@ class Streamlined:
 
 
 def streamlined(model: ir.Model, reasons_of: ReasonsOf | None = None) -> Streamlined:
-    """Look at every product of the graph, and at all that lies between quantizers.
+    """Analyse every product of the graph, and all nodes between quantizers.
 
     ``reasons_of`` is asked why nodes are not computed on integers, where the run itself has not said it.
     """
@@ -156,7 +156,7 @@ def streamlined(model: ir.Model, reasons_of: ReasonsOf | None = None) -> Streaml
 
 
 def behind_quantizers(graph: ir.Graph, known: Mapping[ir.Value, Range]) -> set[ir.Node]:
-    """Return what depends on a quantized activation, or on an input that holds integers of few bits."""
+    """Return the nodes that depend on a quantized activation, or on an input that holds integers of few bits."""
     given = {value for value in graph.inputs if _is_quantized_input(value, known)}
     found: set[ir.Node] = set()
     for node in graph:
@@ -189,7 +189,7 @@ def _before_products(graph: ir.Graph, works: Mapping[ir.Node, int | None]) -> se
 
 
 def _is_integer_product(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
-    """Tell whether a node multiplies integers, and its element type holds all their sums."""
+    """Return whether a node multiplies integers, and its element type holds all their sums."""
     if not is_product(node) or not all(_holds_integers(value, known) for value in node.inputs[:2]):
         return False
     return node.domain != "" or sums_within(node, _integers(known), exact_up_to(node.outputs[0].dtype))
@@ -227,12 +227,12 @@ def _computes_floats(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
 
 
 def _is_affine(node: ir.Node) -> bool:
-    """Tell whether a node only makes a float of an integer: what it is for is the reason, not the node."""
+    """Return whether a node only scales an integer: then its reader is the reason, not the node."""
     return node.op_type in ("Add", "Mul", "Sub", "Div") and any(constant(value) is not None for value in node.inputs)
 
 
 def _usual_reason(node: ir.Node) -> Reason:
-    """Say why a node computes in floats of which no rule knows an integer form."""
+    """Return the reason why a node without a scaled-integer rule computes in floats."""
     if holds_graphs(node):
         return Reason("what is in its body is not followed", "unroll it, or keep it in floats")
     if traits_of(node).kind == "elementwise":
@@ -243,7 +243,7 @@ def _usual_reason(node: ir.Node) -> Reason:
 
 
 def _macs(node: ir.Node) -> int | None:
-    """Count the MACs of a node and of its bodies; nothing if they are not known."""
+    """Count the MACs of a node and of its bodies; None if they are unknown."""
     total = 0
     for each in (node, *(inner for body in nested_graphs(node) for inner in all_nodes(body))):
         try:

@@ -1,4 +1,4 @@
-"""Support of a model's operators: who defines them, kernels that ONNX Runtime lacks, and quantizers."""
+"""Support of a model's operators: their definitions, kernels that ONNX Runtime lacks, and quantizers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CPU = "CPUExecutionProvider"
 
 
 class Support(NamedTuple):
-    """An operator, who defines it in the version that the model imports, and whether ONNX Runtime's CPU has a kernel.
+    """An operator, its definer in the imported version, and whether ONNX Runtime's CPU has a kernel.
 
     ``kernel`` is ``None`` where none is needed, because a function of the model or of ONNX stands for the operator.
     """
@@ -34,7 +34,7 @@ class Support(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether ONNX defines the operator and ONNX Runtime runs it."""
+        """Return whether ONNX defines the operator and ONNX Runtime runs it."""
         return self.defined_by == "onnx" and self.kernel is not False
 
 
@@ -102,7 +102,7 @@ def _kernels() -> dict[tuple[str, str], tuple[tuple[int, int], ...]] | None:
 
 
 def _has_kernel(domain: str, name: str, version: int) -> bool | None:
-    """Tell whether there is a kernel for some element type; nothing if this build does not tell."""
+    """Return whether there is a kernel for some element type; None if this build lists no kernels."""
     kernels = _kernels()
     if kernels is None or (domain == "" and name == "Constant"):
         return None
@@ -150,7 +150,7 @@ def _quantizer(node: ir.Node) -> Iterator[QuantizerKind]:
 
 
 def _is_weight(value: ir.Value | None) -> bool:
-    """Tell whether a value comes with the model, also if nodes stand between that only take it further."""
+    """Return whether a value is a weight, also behind nodes that only pass it on."""
     for _ in range(16):
         if value is None:
             return False

@@ -42,7 +42,7 @@ _SMALL = 1024
 
 @dataclass(frozen=True)
 class ClaimViolation:
-    """What is not as claimed: in which sample, in full and in the words that users know.
+    """A violated claim: the sample, and the difference in full and in the words of users.
 
     ``application`` is the rewrite to blame if it is known, ``no_excuse`` the reason why the difference is not accepted,
     ``advice`` what would make it pass.
@@ -131,7 +131,7 @@ class Baseline:
         self.declared = replace(Declared.by(model), excused=self.declared.excused)
 
     def follow_outputs(self, outputs: Sample) -> Sample:
-        """Return what became of outputs, or bounds of them, of the original model behind changes of the interface."""
+        """Convert outputs of the original model, or bounds of them, by all changes of the interface."""
         return reduce(lambda known, change: change.outputs_after(known), self.changes, outputs)
 
     def reference(self, promise: Promise) -> list[Sample]:
@@ -144,7 +144,7 @@ class Baseline:
         return self.original if self.anchor is None else self.anchor
 
     def left(self, promise: Promise) -> Promise:
-        """Return what is left of a promise: what was used up before ties were found is not given again."""
+        """Return the rest of a promise: the share used up before ties were found is not given again."""
         return promise.part(self.spent) if self.spent and not promise.is_equality else promise
 
     def violation(
@@ -177,7 +177,7 @@ class Baseline:
         return problem or ("" if self.specials is None else self.specials.complaint(model, promise))
 
     def explain(self, results: list[Sample], ties: Ties, spent: float) -> None:
-        """Take results that differ by ties as those that a tolerance is counted from, with what is left of it."""
+        """Count a tolerance from results that differ by ties, with the share of it that is left."""
         self.anchor, self.ties, self.spent = results, ties, spent
 
     def accept(self, results: list[Sample], *, as_original: bool) -> None:
@@ -202,7 +202,7 @@ class Baseline:
         self.require_expected(limits, "before any pass ran", hint)
 
     def require_expected(self, limits: Limits, when: str, hint: str) -> None:
-        """Hold the results now to those that the user expects. Raises VerificationError."""
+        """Compare the current results with the outputs that the user expects. Raises VerificationError."""
         promise = Promise(Claim("tolerance"), limits).in_type(self.unit)
         for number, (expected, found) in enumerate(zip(self.expected or (), self.current, strict=False)):
             comparison = compare(expected, {name: found[name] for name in expected if name in found})
@@ -374,5 +374,5 @@ class Narrowing:
         return reduce(lambda data, one: one.inputs_before(data), reversed(self._restrictions), dict(sample))
 
     def read(self, sample: Mapping[str, np.ndarray]) -> Sample:
-        """Return data that were given, without what rounding made of them. Raises UsageError if they do not fit."""
+        """Return given data restricted to the inputs of the model, unrounded. Raises UsageError if they do not fit."""
         return self.drawn(reduce(lambda data, one: one.inputs_after(data), self._restrictions, dict(sample)))

@@ -1,4 +1,4 @@
-"""Decorators that state what a pass promises: ``equality``, ``tolerance``, ``metric`` and ``structure``."""
+"""Decorators that state the claims of a pass: ``equality``, ``tolerance``, ``metric`` and ``structure``."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Paranoid(Instrument):
         self._note_wiring()
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Hold the pass to its kind, to its rewrites, and to what it reported."""
+        """Check the pass against its kind, its rewrites, and its report."""
         self._require_wiring("after its last rewrite")
         self._announcing = None
         structure, everything = self._before.pop(record.number)

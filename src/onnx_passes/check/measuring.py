@@ -175,7 +175,7 @@ class Measuring(Instrument):
         self._described = f"on {self._data.count} {origin}samples ({ready.engine}) against {against}"
 
     def _spread_over(self, given: Dataset | None, original: ir.Model, narrowed: ir.Model) -> Spread | None:
-        """Let workers measure, if there are any and there is something to share out."""
+        """Distribute the measuring over workers, if there are any and the data have several batches."""
         if self.cluster is None or given is None or len(given) < 2 or self._engine != "onnxruntime":
             return None
         data = DatasetAt.of(narrowed, self.dataset, self.expect, self.batch, self.cluster.store)
@@ -191,7 +191,7 @@ class Measuring(Instrument):
         return Dataset.of(model, taken)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
-        """Measure what a pass made of the model, unless it left the structure alone.
+        """Measure the model after a pass, unless the pass left the structure alone.
 
         A sequence is its members, and held to what it promises itself.
         """
@@ -288,7 +288,7 @@ class Measuring(Instrument):
 
 
 class MeasuringAlone(Measuring):
-    """Measure what a pass promises that is called alone, of which nothing is known before it begins."""
+    """Measure the claims of a pass that is called alone, without knowledge of the pipeline."""
 
     def before_pipeline(self, run: RunRecord, model: ir.Model) -> None:
         """Keep the record until the pass is known."""
@@ -395,7 +395,7 @@ def timed_sample(
 
 
 def usual_sizes(model: ir.Model) -> dict[str, int]:
-    """Return sizes for the dynamic dimensions of inputs; one for those that come first, which count samples."""
+    """Return sizes for the dynamic dimensions of inputs; one for first dimensions, which count samples."""
     graph = model.graph
     inputs = {str(v.name): v for v in graph.inputs if str(v.name) not in graph.initializers and v.shape is not None}
     first = {key for name, value in inputs.items() for key in _keys(name, value)[:1]}

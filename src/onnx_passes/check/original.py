@@ -25,7 +25,7 @@ class BeyondMemoryError(OnnxPassesError):
 
 
 class Original:
-    """A model that others are compared with, and the baseline of the comparison: samples, and what it returns for them.
+    """A model that others are compared with, and the baseline of the comparison: its samples and results.
 
     It runs at once if data are given, else when the baseline is first asked for. ``obstacle`` is the reason if there is
     none. ``source`` returns the model anew. Raises ExecutionError if the model does not run on data that are given,

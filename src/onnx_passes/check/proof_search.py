@@ -206,7 +206,7 @@ class ProofSearch:
         record.proving += time.perf_counter() - started
 
     def _conclude(self, record: StepRecord, accounts: Accounts, objection: str) -> None:
-        """Prove changes that replace no value, or the step, by the account of what has changed."""
+        """Prove rewrites that replace no value, or the step, by the account of changes."""
         found = Unproved(objection) if objection else Proof("proved-here", METHOD, ("the same objects compute it",))
         record.proofs.extend(_kept(each.number, each.rule, found) for each in self._without_values)
         if isinstance(found, Proof) and not accounts.computes_otherwise and not record.applications:
@@ -216,7 +216,7 @@ class ProofSearch:
 
 
 def _attached(application: Application) -> list[Assumption]:
-    """List what modules outside of this package say of the operators of a rewrite."""
+    """List the statements of modules outside of this package about the operators of a rewrite."""
     nodes = (*application.matched, *application.added)
     return [Assumption(text) for text in dict.fromkeys(text for node in nodes for text in attached_outside(node))]
 

@@ -140,7 +140,7 @@ class WholeModel:
         self._rewrites.begin(model)
 
     def _look_before_change(self, change: ChangesInterface, model: ir.Model) -> None:
-        """Settle what waits, and see what the model holds inside that its interface will show."""
+        """Verify pending steps, and record the values inside the model that its interface will show."""
         if self._pending:
             self._verify(model)
         baseline = self._established() if isinstance(change, ShowsInside) else None
@@ -159,7 +159,7 @@ class WholeModel:
                 baseline.unreached.add(application)
 
     def _established(self) -> Baseline | None:
-        """Run the original model when a step first changes it: what only was annotated is known to be the same."""
+        """Run the original model when a step first changes it: mere annotations are known to keep the results."""
         waited, baseline = self._original.waits, self._original.established()
         if waited and baseline is None:
             self._settle(Evidence("unverified", reason=self._original.obstacle))
@@ -224,7 +224,7 @@ class WholeModel:
             self._require_expected()
 
     def _coverage(self) -> Coverage | None:
-        """Return what the samples brought about, in graphs inside the model as far as these were looked at."""
+        """Compare the result of the run with the outputs that the user expects, for any claims of its passes."""
         baseline = self._original.baseline
         unreached = None if baseline is None else baseline.unreached
         branches, taken, alone = (0, 0, 0) if unreached is None else unreached.counts
@@ -244,7 +244,7 @@ class WholeModel:
         self._original.baseline.require_expected(self._settings.limits, "after all passes ran", hint)
 
     def _check_locally(self, record: StepRecord, step: Step, model: ir.Model) -> bool:
-        """Check the rewrites of a pass one by one; raises what the model shows is wrong.
+        """Check the rewrites of a pass one by one; raises an error for violations that the model confirms.
 
         Tells whether all were checked, or are proved to keep all bits: then the model need not run at once.
         """
@@ -271,7 +271,7 @@ class WholeModel:
         return lambda owner: promise_of([owner or step.pass_], self._settings.limits)
 
     def _judge(self, application: int, promise: Promise, difference: str, record: StepRecord, model: ir.Model) -> None:
-        """Ask the whole model about a rewrite that is wrong where it stands; equality must hold there, too."""
+        """Check the whole model after a rewrite failed its local check; equality must hold locally, too."""
         checked, baseline = self._checked, self._original.baseline
         self._verify(model, suspect=application)
         if self._original.baseline is None and not promise.is_equality:
@@ -329,7 +329,7 @@ class WholeModel:
         return all(step.pass_.kind == "annotation" for _, step in self._pending)
 
     def _settle(self, evidence: Evidence, after: int | None = None) -> None:
-        """Give evidence to the steps that waited for it; what was checked locally stays as it is."""
+        """Assign evidence to the steps that waited for it; local checks keep their evidence."""
         last = self._pending[-1][0] if self._pending else None
         for record, _ in self._pending:
             if record is last or after is None:
@@ -342,7 +342,7 @@ class WholeModel:
         self._pending, self._checked = [], len(self._steps)
 
     def _look_at_bodies(self, record: StepRecord) -> None:
-        """Say how the graphs ran that a step changed inside the model; one that is not checked has to be proved."""
+        """Record how the graphs ran that a step changed inside the model; an unchecked one has to be proved."""
         baseline = self._original.baseline
         unreached = None if baseline is None else baseline.unreached
         if unreached is None or record.evidence is None or not (bodies := unreached.evidence(record.number)):
@@ -354,14 +354,14 @@ class WholeModel:
             record.evidence = Evidence("unverified", reason=told, bodies=bodies)
 
     def _remember(self, model: ir.Model) -> None:
-        """Take note of the model as it runs, since to find out what it would run as later takes longer."""
+        """Record the model in its executed state, since computing that state later takes longer."""
         self._as_it_ran = Accounts(model)
 
     def _replay(self) -> Replay:
         return Replay(self._run.plan or Plan(tuple(step for _, step in self._steps), ""), self._original.source)
 
     def _fail(self, model: ir.Model, violation: ClaimViolation) -> NoReturn:
-        """Find out who is to blame among the steps since the last check, also those that claim no change."""
+        """Diagnose which step is to blame since the last check, also among steps that claim no change."""
         assert self._original.baseline is not None
         failed = Diagnosis(
             baseline=self._original.baseline,
@@ -378,7 +378,7 @@ class WholeModel:
         raise failed from failed.__cause__
 
     def _require_annotations(self, baseline: Baseline, model: ir.Model) -> None:
-        """Compare what values inside the model are said to be with what they are."""
+        """Compare the annotations of values inside the model with the computed values."""
         known = Activations(self._settings.executor, self._settings.memory)
         try:
             known.fill(model, baseline.samples)

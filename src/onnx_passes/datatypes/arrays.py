@@ -1,4 +1,4 @@
-"""Exact properties of whole arrays: integrality and bounds of elements, and what ONNX's element types hold."""
+"""Exact properties of whole arrays: integrality and bounds of elements, and ranges of ONNX's element types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 
 def numbers(array: Array) -> Array | None:
-    """Return an array that numpy can compare, with the same values; nothing for texts and complex numbers."""
+    """Return an array that numpy can compare, with the same values; None for texts and complex numbers."""
     kind = array.dtype.kind
     if kind in "iuf":
         return array
@@ -24,21 +24,21 @@ def numbers(array: Array) -> Array | None:
 
 
 def between(array: Array, low: int | Fraction, high: int | Fraction) -> Array:
-    """Tell which elements lie between two numbers; NaN and infinities do not."""
+    """Return which elements lie between two numbers; NaN and infinities do not."""
     if array.dtype.kind in "iu":
         return (array >= _ceil(low)) & (array <= -_ceil(-high))
     return (array >= -_rounded_down(-low, array.dtype)) & (array <= _rounded_down(high, array.dtype))
 
 
 def whole(array: Array) -> Array:
-    """Tell which elements are integers; infinities count as such."""
+    """Return which elements are integers; infinities count as such."""
     if array.dtype.kind in "iu":
         return np.ones(array.shape, dtype=bool)
     return np.trunc(array) == array
 
 
 def scaled(array: Array, exponents: int | Array) -> Array:
-    """Multiply floats by powers of two, in a precision that loses nothing but what overflows or underflows."""
+    """Multiply floats by powers of two, exactly unless the result overflows or underflows."""
     wide = array.astype(np.float32) if array.dtype == np.float16 else array
     with np.errstate(over="ignore", under="ignore"):
         return np.ldexp(wide, exponents)
@@ -109,7 +109,7 @@ ELEMENTS: dict[str, ElementType] = {
 
 
 def fits(low: int | Fraction, high: int | Fraction, precision: int, finest: int, element: str) -> bool:
-    """Tell whether an element type holds numbers of this range, precision and grid."""
+    """Return whether an element type holds numbers of this range, precision and grid."""
     known = ELEMENTS.get(element)
     if known is None:
         return False

@@ -38,20 +38,20 @@ class DataType(ABC):
 
     @property
     def signed(self) -> bool:
-        """Tell whether there are negative values."""
+        """Return whether there are negative values."""
         return self.min is None or self.min < 0
 
     def allowed(self, array: Array) -> Array:
-        """Tell for each element whether it is a value of this type; no text and no complex number is."""
+        """Return for each element whether it is a value of this type; texts and complex numbers never are."""
         known = numbers(array)
         return np.zeros(array.shape, dtype=bool) if known is None else self._has(known)
 
     @abstractmethod
     def _has(self, known: Array) -> Array:
-        """Tell for each of some numbers whether it is a value of this type."""
+        """Return for each of some numbers whether it is a value of this type."""
 
     def fits(self, element: str) -> bool:
-        """Tell whether tensors of an ONNX element type (``FLOAT``, ``INT8``, …) can hold every value exactly."""
+        """Return whether tensors of an ONNX element type (``FLOAT``, ``INT8``, …) can hold every value exactly."""
         return self.min is not None and fits(self.min, self.max or 0, self.precision, self.finest, element)
 
     @property

@@ -59,7 +59,7 @@ class MiniFloat(DataType):
 
 
 def _multiples(array: Array, mantissa_bits: int, least_exponent: int) -> Array:
-    """Tell which elements are multiples of the last bit of a mantissa, below the least exponent a fixed one."""
+    """Return which elements are multiples of the last mantissa bit, fixed below the least exponent."""
     known, exact = array, np.True_
     if array.dtype.kind in "iu":
         known, exact = array.astype(np.float64), _at_most_53_bits(array)
@@ -70,7 +70,7 @@ def _multiples(array: Array, mantissa_bits: int, least_exponent: int) -> Array:
 
 
 def _at_most_53_bits(array: Array) -> Array:
-    """Tell which integers a double holds: no other has as few bits as a mantissa."""
+    """Return which integers have at most 53 significant bits, so that a double holds them."""
     if array.dtype.itemsize < 8:
         return np.ones(array.shape, dtype=bool)
     # The opposite of the smallest integer is itself, and right again once it has no sign.
@@ -170,11 +170,11 @@ class ScaledInteger(DataType):
         super().__init__(f"SCALEDINT<{bits}>", bits, None, None, None, bits, 0)
 
     def _has(self, known: Array) -> Array:
-        """Take what is finite: with a suitable scale any of it may be right."""
+        """Return which numbers are finite: any of them may be a value at a suitable scale."""
         return np.isfinite(known)
 
     def fits(self, element: str) -> bool:
-        """Tell whether an element type is one that quantizers compute in."""
+        """Return whether an element type is one that quantizers compute in."""
         return element in ("FLOAT", "DOUBLE")
 
 
@@ -255,7 +255,7 @@ def smallest_for_both(a: DataType, b: DataType) -> DataType:
 
 
 def range_of(datatype: DataType) -> Interval | None:
-    """Return the integers between the ends of an integer type; nothing for other types."""
+    """Return the integers between the ends of an integer type; None for other types."""
     return Interval(datatype.min, datatype.max) if isinstance(datatype, IntegerType) else None
 
 

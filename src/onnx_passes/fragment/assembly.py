@@ -23,7 +23,7 @@ DtypeOf = Callable[[ir.Value], ir.DataType | None]
 
 
 class OutsideError(Exception):
-    """A value is needed that is computed outside of what was copied."""
+    """A required value is computed outside of the copied nodes."""
 
     def __init__(self, value: ir.Value) -> None:
         super().__init__(f"'{value.name}' is computed outside of the fragment")
@@ -133,7 +133,7 @@ class Assembly:
         imports: Mapping[str, int] | None = None,
         name: str = "fragment",
     ) -> ir.Model:
-        """Return what was copied as a model with operator sets, or other ``imports``, and functions of another one."""
+        """Return the copied nodes as a model with operator sets, or other ``imports``, and functions of another one."""
         operators = {node.op_identifier() for node in self.nodes} if like.functions else set[ir.OperatorIdentifier]()
         if like.functions and any(map(holds_graphs, self.nodes)):
             inner = (each for node in self.nodes for graph in nested_graphs(node) for each in all_nodes(graph))
@@ -168,7 +168,7 @@ class Assembly:
         return attribute
 
     def _nested(self, graph: ir.Graph) -> ir.Graph:
-        """Copy a graph that a node holds, reading what is here."""
+        """Copy a graph that a node holds, reading copies of outer values."""
         made = graph.clone(allow_outer_scope_values=True)
         graphs = [made, *all_graphs(made)]
         inside = set(graphs)

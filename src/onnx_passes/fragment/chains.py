@@ -31,7 +31,7 @@ class NoBoundaryError(Exception):
 
 @dataclass(frozen=True)
 class Goal:
-    """A value behind an input, and what it should come close to."""
+    """A value that depends on an input, and the target that it should come close to."""
 
     value: int
     place: Array
@@ -88,7 +88,7 @@ class _Builder:
         return list(unique.values())
 
     def _follow(self, node: ir.Node, index: int) -> ir.Value | None:
-        """Copy a node that treats its first input element by element; returns what it computes."""
+        """Copy a node that treats its first input elementwise; return its result."""
         output = node.outputs[0] if node.outputs else None
         values = self.copies.values
         if output is None or output in values or node.graph is not self.model.graph or node.domain != "":
@@ -141,7 +141,7 @@ on one side and on the other, as a part of the number itself."""
 
 
 class Solver:
-    """Finds values of an input for which what is behind it comes to its critical values, by halving intervals."""
+    """Bisects for values of an input at which later values reach their critical values."""
 
     def __init__(self, chain: ElementwiseChain, shape: Sequence[int], runtime: Runtime, seed: int) -> None:
         # By now a pass may have given the source another type.

@@ -1,4 +1,4 @@
-"""A fragment of a model: some of its nodes, what they read from outside, and what they compute for others."""
+"""A fragment of a model: some of its nodes, their inputs from outside, and their outputs for other nodes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Fragment:
 
     @classmethod
     def between(cls, inputs: Collection[ir.Value], outputs: Iterable[ir.Value]) -> Fragment:
-        """Cut out what outputs are computed by, as far back as some inputs; those that nothing reads are left out.
+        """Cut out the backward slice of outputs to some inputs; unused inputs are left out.
 
         Further inputs, which have to be given as well, follow in the order in which they are met.
         """
@@ -73,7 +73,7 @@ class Fragment:
         accept: Callable[[ir.Node], None] | None = None,
         most: int | None = None,
     ) -> Fragment:
-        """Cut out what outputs are computed by, as far back as values that are inputs and as constants.
+        """Cut out the backward slice of outputs to values for which ``is_input`` holds and to constants.
 
         ``accept`` may refuse a node. Raises FragmentError if there are more nodes than ``most``.
         """
@@ -188,7 +188,7 @@ class Fragment:
 
 
 def operands(node: ir.Node) -> Iterator[ir.Value]:
-    """Iterate over what a node reads, and what the graphs that it holds read or return from outside."""
+    """Iterate over the values that a node reads, and outer values that its graphs read or return."""
     return (value for value in used_values(node) if value is not None)
 
 
@@ -233,7 +233,7 @@ class Prepared(Protocol):
 
 
 class Runtime(Protocol):
-    """What makes models run."""
+    """A runtime that prepares models for execution."""
 
     def prepare(self, model: ir.Model, *, engine: Literal["onnxruntime"]) -> Prepared:
         """Make a model run in ONNX Runtime."""

@@ -1,1 +1,1 @@
-"""Number systems: what semantics of operators are evaluated in."""
+"""Number systems in which semantics of operators are evaluated."""

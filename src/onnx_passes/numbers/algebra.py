@@ -32,7 +32,7 @@ class Symbol(NamedTuple):
 
 
 class Algebra(ABC):
-    """What elements are and how they are combined.
+    """A kind of elements, and the operations that combine them.
 
     ``exact`` algebras tell results apart that differ in a single bit; the others compute in real numbers.
     """
@@ -75,7 +75,7 @@ class Algebra(ABC):
 
     @abstractmethod
     def opaque(self, symbol: Symbol, operands: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
-        """Return what a function that nothing is known of makes of whole arrays."""
+        """Return the results of an unknown function on whole arrays."""
 
 
 @dataclass(slots=True)

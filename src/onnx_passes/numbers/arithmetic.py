@@ -45,7 +45,7 @@ class UnknownOperatorError(Exception):
 
 
 class Arithmetic(ABC, Generic[T]):
-    """Arrays of real numbers that are added, multiplied and compared; what operators of Python do not cover.
+    """Arrays of real numbers with the operations that operators of Python do not cover.
 
     Operations that an arithmetic does not know raise UnknownOperatorError.
     """
@@ -103,7 +103,7 @@ class Arithmetic(ABC, Generic[T]):
         return False
 
     def assume(self, text: str) -> None:
-        """Note what a result rests on."""
+        """Record an assumption of a result."""
 
     def length(self, rows: T) -> int:
         """Return the size of the last axis."""
@@ -128,7 +128,7 @@ class Arithmetic(ABC, Generic[T]):
 
 
 class ExactArithmetic(Arithmetic[np.ndarray]):
-    """Computes with arrays of objects, which are exact numbers: of whole tensors, or of what is at one index."""
+    """Computes with arrays of objects, which are exact numbers: of whole tensors, or of single elements."""
 
     def __init__(self, index: Sequence[int] | None = None) -> None:
         self._index = index

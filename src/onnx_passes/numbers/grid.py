@@ -65,12 +65,12 @@ def nearly_integer(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Tell whether scales or biases are the same, but for what rounding in ``float64`` can do."""
+    """Return whether scales or biases are the same up to rounding in ``float64``."""
     return bool((np.abs(a - b) <= _SAME * np.maximum(np.abs(a), np.abs(b))).all())
 
 
 def total(array: np.ndarray, axes: Collection[int], sizes: Collection[int]) -> np.ndarray:
-    """Sum up along axes of the given sizes, also where the array stands for all with size 1."""
+    """Sum up along axes of the given sizes, also where an axis of size 1 is broadcast."""
     count = 1
     for axis, size in zip(axes, sizes, strict=True):
         if array.shape[axis] == 1:
@@ -126,12 +126,12 @@ class Grid:
 
     @property
     def is_integer(self) -> bool:
-        """Tell whether the tensor itself holds integers; if the grid is ``exact``, in floats as well."""
+        """Return whether the tensor itself holds integers; if the grid is ``exact``, in floats as well."""
         return bool((self.scale == 1).all() and (self.bias == 0).all())
 
     @property
     def is_point(self) -> bool:
-        """Tell whether every element has a single value."""
+        """Return whether every element has a single value."""
         return self.low is self.high or bool((self.low == self.high).all())
 
     @property
@@ -144,7 +144,7 @@ class Grid:
         return np.minimum(a, b), np.maximum(a, b)
 
     def is_held(self, limit: float = EXACT_IN_FLOAT) -> bool:
-        """Tell whether floats with all integers up to a limit can hold all values, of scales that are powers of 2."""
+        """Return whether floats with all integers up to a limit can hold all values, of scales that are powers of 2."""
         centred = self.centred()
         if centred is None or (np.abs(np.frexp(self.scale)[0]) != 0.5).any():
             return False
@@ -153,7 +153,7 @@ class Grid:
 
     @property
     def exact_in(self) -> np.ndarray | None:
-        """Return the largest integer in size if the tensor holds exactly what an unbiased grid says."""
+        """Return the largest magnitude of the integers if the grid is exact and unbiased."""
         if not self.exact or (self.bias != 0).any():
             return None
         low = np.abs(self.low)
@@ -201,7 +201,7 @@ class Grid:
         return None if finer is None else finer.based_on(bias)
 
     def joined(self, axes: Collection[int]) -> Grid | None:
-        """Return the grid of what may be any of the elements along axes."""
+        """Return the grid that covers all elements along axes."""
         axes = tuple(axes)
         grid = self.uniform(axes)
         if grid is None:
@@ -264,7 +264,7 @@ class Grid:
         return None if result is None else result.negated()
 
     def holding(self, value: np.ndarray) -> Grid | None:
-        """Return the grid of what may also be a given value, if that is on it."""
+        """Return the grid extended to a given value, if that is on it."""
         place, meant = nearly_integer((value - self.bias) / self.scale)
         if not meant.all():
             return None

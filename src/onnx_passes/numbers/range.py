@@ -50,19 +50,19 @@ class Range:
 
     @property
     def is_point(self) -> bool:
-        """Tell whether every element has a single, finite value."""
+        """Return whether every element has a single, finite value."""
         if self.low is self.high:
             return True
         return bool((self.low == self.high).all() and np.isfinite(self.low).all())
 
     @property
     def is_finite(self) -> bool:
-        """Tell whether there are bounds on both sides, everywhere."""
+        """Return whether there are bounds on both sides, everywhere."""
         return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
 
     @property
     def is_unknown(self) -> bool:
-        """Tell whether nothing is known."""
+        """Return whether the range is unbounded and has no grid."""
         return self.grid is None and bool((self.low == -math.inf).all() and (self.high == math.inf).all())
 
     @property
@@ -72,7 +72,7 @@ class Range:
 
     @property
     def whole_grid(self) -> Grid | None:
-        """Return the grid of a tensor whose elements are integers, whatever steps they are apart."""
+        """Return the grid of a tensor whose elements are integers, with steps of any size."""
         grid = self.grid
         if grid is None or not all((part == np.rint(part)).all() for part in (grid.scale, grid.bias)):
             return None
@@ -95,7 +95,7 @@ class Range:
         return Range(low, high, None if self.grid is None else self.grid.mapped(change))
 
     def joined(self, axes: Collection[int]) -> Range:
-        """Return the range of what may be any of the elements along axes."""
+        """Return the range that covers all elements along axes."""
         axes = tuple(axes)
         if not axes:
             return self
@@ -106,7 +106,7 @@ class Range:
         )
 
     def overall(self) -> Range:
-        """Return what holds for all elements, with rank 0; arrays may be of different ranks before."""
+        """Return the range that covers all elements, with rank 0; arrays may have different ranks before."""
         grid = self.grid
         arrays = [self.low, self.high, *(() if grid is None else (grid.scale, grid.bias, grid.low, grid.high))]
         rank = max(array.ndim for array in arrays)
@@ -117,7 +117,7 @@ class Range:
         return Range(self.low, self.high)
 
     def of_rank(self, rank: int) -> Range:
-        """Add leading axes, or remove them; what cannot be removed is joined."""
+        """Add leading axes, or remove them; axes that cannot be removed are joined."""
         low = of_rank(self.low, rank)
         high = low if self.high is self.low else of_rank(self.high, rank)
         grid = None if self.grid is None else self.grid.of_rank(rank)
@@ -176,7 +176,7 @@ def integer_limits(dtype: ir.DataType | None) -> tuple[int, int] | None:
 
 
 def outward(low: np.ndarray, high: np.ndarray, dtype: ir.DataType | None) -> tuple[np.ndarray, np.ndarray]:
-    """Round bounds away from each other, to numbers of the type: what is rounded between them stays there."""
+    """Widen bounds to numbers of the type, so that values between them stay between them when rounded."""
     if dtype == ir.DataType.DOUBLE:
         return low, high
     if dtype == ir.DataType.BFLOAT16:

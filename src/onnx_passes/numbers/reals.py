@@ -36,7 +36,7 @@ class Reals:
 
     @staticmethod
     def of(numbers: np.ndarray | np.floating | float) -> Reals:
-        """Take numbers for what their bits say."""
+        """Return the exact values of floats."""
         near = np.asarray(numbers).astype(np.float64)
         return Reals(near, np.zeros((1,) * near.ndim), lambda place: Fraction(float(near.flat[place])))
 
@@ -168,7 +168,7 @@ class Reals:
         return found
 
     def is_everywhere(self, number: int) -> bool:
-        """Tell whether all are one number."""
+        """Return whether all elements equal one number."""
         if bool((np.abs(self.near - number) > self.slack).any()):
             return False
         return not self.slack.any() or all(each == number for each in self.list())
@@ -186,7 +186,7 @@ class Reals:
         return np.array([float(each) for each in found]).reshape(self.shape)
 
     def equals(self, other: Reals) -> bool:
-        """Tell whether two arrays, which are broadcast, hold the same numbers."""
+        """Return whether two arrays, which are broadcast, hold the same numbers."""
         return bool((self - other).is_everywhere(0))
 
 
@@ -203,7 +203,7 @@ def joined(parts: Sequence[Reals]) -> Reals:
 
 
 def product(rows: Reals, matrix: np.ndarray) -> Reals:
-    """Return the matrix product of rows, which may stand for all columns with one, and a matrix of integers."""
+    """Return the matrix product of rows, which may be broadcast along columns, and a matrix of integers."""
     if rows.shape[-1] == 1:
         return rows * Reals.of(matrix.sum(axis=-2, keepdims=True, dtype=np.float64))
     near = np.matmul(rows.near, matrix)

@@ -15,7 +15,7 @@ class Edge(NamedTuple):
     closed: bool
 
     def is_passed(self, number: Any) -> bool:
-        """Tell whether a number is on the level, or above it."""
+        """Return whether a number is on the level, or above it."""
         return bool(number >= self.at if self.closed else number > self.at)
 
 

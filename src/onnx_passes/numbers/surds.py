@@ -23,12 +23,12 @@ _SMALLEST = 2.0**-900
 
 
 class Surd:
-    """A sum of coefficients times roots, at least one of which is no rational number."""
+    """A sum of coefficients times roots, at least one of which is irrational."""
 
     __slots__ = ("terms",)
 
     def __init__(self, terms: Mapping[int, Fraction]) -> None:
-        """Take coefficients by what they multiply the root of; that of 1 is the rational part."""
+        """Store the coefficients by radicand; the coefficient of 1 is the rational part."""
         self.terms = terms
 
     def __add__(self, other: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What certificates say of one application: the rule is proved, and what it is applied to lies in the domain."""
+"""Proofs of one application by a certificate: the rule is proved, and its operands lie in the domain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Extent:
 
 
 def extent_of(values: Iterable[ir.Value], opset: int) -> Extent:
-    """Return what values are like; those that only say how to move data, such as axes and shapes, do not count."""
+    """Return the extent of values; structural values, such as axes and shapes, do not count."""
     data = [value for value in values if not _is_structural(value)]
     types = {_name(value.dtype) for value in data if value.dtype is not None}
     ranks = {len(value.shape) for value in data if value.shape is not None}
@@ -33,7 +33,7 @@ def extent_of(values: Iterable[ir.Value], opset: int) -> Extent:
 
 
 def _is_structural(value: ir.Value) -> bool:
-    """Tell whether a value is a constant vector of whole numbers, or a single one."""
+    """Return whether a value is a constant integer, or a constant vector of integers."""
     known = value.const_value
     return known is not None and known.dtype is ir.DataType.INT64 and len(known.shape) <= 1
 
@@ -43,7 +43,7 @@ def _name(dtype: ir.DataType) -> str:
 
 
 class Certified:
-    """Proofs of rules, of one level: those that hold bit by bit, or those that hold over the reals."""
+    """Proofs of rules of one level: bit by bit, or over the reals."""
 
     def __init__(self, level: ProofLevel) -> None:
         self._level = level
@@ -54,7 +54,7 @@ class Certified:
         self._opset = model.opset_imports.get("", 0)
 
     def prove(self, application: Application, owner: Pass, wanted: Collection[str] = ()) -> Proof | Unproved | None:
-        """Return the proof of the rule, if it covers what the rule is applied to."""
+        """Return the proof of the rule, if its domain covers the application."""
         certificate = certificate_of(owner, application.rule)
         proof = None if certificate is None else certificate.proof()
         if certificate is None or proof is None or proof.level != self._level:
@@ -72,7 +72,7 @@ class Certified:
 
 
 def _values(application: Application) -> list[ir.Value]:
-    """List what goes in and comes out, and what lies between as far as anything is known of it."""
+    """List the operands and results, and the inner values whose type and shape are known."""
     made = {value for node in application.matched for value in node.outputs}
     ends = {old for old, _ in application.replaced}
     found = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What differs between two models, as small pairs of models: windows around what is not the same.
+"""Differences between two models, as small pairs of models: windows around values that are not the same.
 
 Values that are computed by the same operators from the same are the same, from the inputs on. From the outputs inward,
 two values are the same if they are computed by the same operator and its inputs are; where that is not so, a window
@@ -61,7 +61,7 @@ class ChangedFragment:
 
 
 class Comparison:
-    """Two models, what is the same in them, and the windows around what is not.
+    """Two models, their equal values, and the windows around all other values.
 
     ``distrusted`` are pairs of values that correspond, but are not the same: windows go on behind them. ``opened`` are
     the values, for each window by its end, that are the same but depend on each other: it goes on behind them, too.
@@ -138,7 +138,7 @@ class Comparison:
         return bool(fresh)
 
     def _slice(self, root: ir.Value, window: Pair) -> Fragment:
-        """Cut out what computes a value, back to the variables of a window."""
+        """Extract the backward slice of a value to the variables of a window."""
         try:
             found = Fragment.back_to(
                 lambda value: value is not root and self._boundary(value, window) is not None,

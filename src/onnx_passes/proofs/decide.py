@@ -27,7 +27,7 @@ _MOST_TERMS = 400
 
 @dataclass
 class Verdict:
-    """What was found out of two terms, and how.
+    """Outcome of the comparison of two terms, and its method.
 
     Of different ones there is an ``example``, the ``flags`` that would excuse all differences seen, whether they do
     (``excused``), and how far ordinary inputs drive results apart, beside the largest of them.
@@ -65,7 +65,7 @@ def decide(terms: Terms, a: int, b: int, domains: Mapping[int, Domain], *, solve
 
 
 def _leaves(terms: Terms, a: int, b: int) -> list[int]:
-    """Return variables, and what both terms contain but is only approximated, or not known at all."""
+    """Return variables, and common subterms of both terms that are approximated or unknown functions."""
     common = set(terms.below(a)) & set(terms.below(b))
     opaque = {term for term in common if not _is_plain(terms, term)}
     return [term for term in terms.below(a, b, leaves=opaque) if term in opaque or terms.symbols[term].name == VARIABLE]
@@ -119,7 +119,7 @@ def _different(status: Status, method: str, x: Array, y: Array, inputs: Mapping[
 
 
 def _apart(x: Array, y: Array, inputs: list[Array]) -> float | None:
-    """Tell how far results for ordinary inputs are apart, beside the largest of them."""
+    """Return the distance of results for ordinary inputs, relative to the largest result."""
     if x.dtype.kind in "biu":
         return None
     with np.errstate(all="ignore"):
@@ -218,7 +218,7 @@ def _confirmed(
     *,
     cut: bool,
 ) -> Verdict:
-    """Compute what the solver found in the true types; what it does not confirm is not known."""
+    """Check the example of the solver in the true types; without confirmation, the answer is unknown."""
     inputs: dict[int, Array] = {}
     for leaf, dtype in free.items():
         number = model.eval(translation.of(leaf), model_completion=True)

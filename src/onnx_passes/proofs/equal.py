@@ -79,7 +79,7 @@ def prove_equal(
 
 @dataclass
 class _Question:
-    """Two models, whose inputs are paired, and what may be taken for granted."""
+    """Two models with paired inputs, and the liberties that a proof may take."""
 
     before: ir.Model
     after: ir.Model
@@ -143,7 +143,7 @@ class _Question:
         *,
         bounded: bool,
     ) -> Proof | Unproved:
-        """Prove what is not the same bit by bit in real numbers, if nothing but allowed flags tells it apart."""
+        """Prove in real numbers the results that are not the same bit by bit, if only allowed flags tell them apart."""
         flags = frozenset[str]().union(*(verdict.flags for verdict in verdicts))
         worst = next((v for v in verdicts if v.status == "different" and not v.flags <= self.allow), None)
         worst = worst or next((v for v in verdicts if v.status == "different"), None)
@@ -191,7 +191,7 @@ class _Question:
         )
 
     def _undecided(self, terms: Terms, worst: Verdict | None, verdicts: Sequence[Verdict], why: str) -> Unproved:
-        """Refute by a difference that is certain, or say what may be tried."""
+        """Refute by a certain difference, or return an example to try."""
         reason = why if why.startswith("equal") else ""
         if worst is not None:
             return self._refuted(terms, worst, reason)
@@ -202,7 +202,7 @@ class _Question:
         return Unproved(why, flags=flags, example=self._example(terms, unsure) if unsure and is_input else None)
 
     def run(self, found: Unproved) -> Unproved:
-        """Let ONNX Runtime decide what could not be: on a likely example, or on ordinary inputs."""
+        """Refute an undecided question by a run of ONNX Runtime: on a likely example, or on ordinary inputs."""
         likely = [] if found.example is None else [found.example]
         for feeds in (*likely, *(() if self.domains else drawn(self.before))):
             if differ(self.before, self.after, self.inputs, feeds):
@@ -245,7 +245,7 @@ class _Question:
 
 
 def _is_far(terms: Terms, forms: Sequence[tuple[int, int]], verdicts: Sequence[Verdict]) -> bool:
-    """Tell whether ordinary inputs drive results further apart than rounding of a few steps does."""
+    """Return whether ordinary inputs drive results further apart than the rounding of a few steps does."""
     least = unit(terms.symbols[forms[0][0]].dtype)
     return any(verdict.apart is not None and verdict.apart > _MOST_APART * least for verdict in verdicts)
 
@@ -262,7 +262,7 @@ def _different_pairs(terms: Terms, a: Sequence[Tensor], b: Sequence[Tensor]) -> 
 def _forms(
     terms: Terms, pairs: Sequence[tuple[int, int]], domains: Mapping[str, Domain]
 ) -> tuple[list[tuple[int, int]], bool]:
-    """Return one pair of terms of each form, whatever their variables are called, and whether these are all."""
+    """Return one pair of terms for each form, up to names of variables, and whether these are all."""
     found: dict[Any, tuple[int, int]] = {}
     visits = 0
     for a, b in pairs:
@@ -292,7 +292,7 @@ def _listed(flags: Collection[str]) -> tuple[str, ...]:
 
 
 def told(example: Mapping[str, np.ndarray]) -> str:
-    """Say for which inputs results differ."""
+    """Describe the inputs for which results differ."""
     parts = ", ".join(f"{name} = {_short(array)}" for name, array in example.items())
     return f"different results for {parts}" if parts else "different results"
 
@@ -320,7 +320,7 @@ def _outputs(model: ir.Model, algebra: Fingerprints, inputs: Sequence[Tensor], s
 
 
 def same_labels(before: ir.Model, after: ir.Model, inputs: Sequence[int], seconds: float = math.inf) -> bool:
-    """Tell whether two models have the same fingerprints, by two that are independent."""
+    """Return whether two models have the same two independent fingerprints."""
     for seed in (0, 1):
         algebra = Fingerprints(seed)
         made = variables(algebra, before)

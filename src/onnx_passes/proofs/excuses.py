@@ -14,7 +14,7 @@ ROUNDING = frozenset({"reassoc", "contract"})
 
 
 def excuses(x: Array, y: Array, inputs: Sequence[Array]) -> dict[str, Array]:
-    """Tell for each pair of different results which flag excuses it; what no flag excuses is in none.
+    """Return by flag which pairs of different results it excuses; unexcused differences are in none.
 
     NaN or infinite inputs are ``nnan`` and ``ninf``, and so are results out of ordinary numbers; zeros of different
     sign are ``nsz``; results that differ, or overflow for inputs that are very large or small, ``reassoc``.
@@ -44,7 +44,7 @@ def needed(found: dict[str, Array]) -> frozenset[str]:
 
 
 def unexcused(found: dict[str, Array], allowed: Collection[str]) -> Array:
-    """Tell which differences no allowed flag excuses."""
+    """Return which differences no allowed flag excuses."""
     return ~_any([where for flag, where in found.items() if flag in allowed], np.zeros_like(found["nnan"]))
 
 
@@ -56,7 +56,7 @@ def _any(masks: Iterable[Array], start: Array) -> Array:
 
 
 def _is_extreme(array: Array) -> Array:
-    """Tell which numbers are so large or small that squares and the like leave the range of their type."""
+    """Return which numbers are so large or small that squares and the like leave the range of their type."""
     with np.errstate(all="ignore"):
         wide = np.abs(array.astype(np.float64))
     reach = 2.0**30 if array.dtype.itemsize >= 4 or array.dtype.name == "bfloat16" else 2.0**9

@@ -1,4 +1,4 @@
-"""Certificates: two models, the windows in which they differ, and what is proved of each; to be checked by anybody."""
+"""Certificates: two models, the windows in which they differ, and the proof of each, for anybody to check."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _PACKAGES = ("onnx-passes", "onnx", "onnx-ir", "onnxruntime", "numpy", "z3-solve
 
 @dataclass(frozen=True)
 class WindowResult:
-    """What is known of one value that both models compute, in different ways."""
+    """Result for one value that both models compute in different ways."""
 
     output: str
     removed: tuple[str, ...]
@@ -105,7 +105,7 @@ class ModelCertificate:
 
     @property
     def is_refuted(self) -> bool:
-        """Tell whether ONNX Runtime confirms that a window computes something else."""
+        """Return whether ONNX Runtime confirms that a window computes something else."""
         return any(window.level == "refuted" for window in self.windows)
 
     def to_json(self) -> dict[str, Any]:
@@ -192,7 +192,7 @@ class _Search:
     started: float = field(default_factory=time.process_time)
 
     def run(self) -> list[WindowResult]:
-        """Prove all windows, or both models in whole; what is not proved may be refuted by running both."""
+        """Prove all windows, or both models in whole; unproved windows may be refuted by running both."""
         drawn = [dict(draws) for draws in self.comparison.draws]
         if drawn[0] != drawn[1]:
             numbers = [sum(draws.values()) for draws in drawn]
@@ -227,7 +227,7 @@ class _Search:
         return loaded[0] is not loaded[1]
 
     def _windows(self) -> list[WindowResult]:
-        """Prove all windows; what had to be assumed and could not be proved is not assumed the next time.
+        """Prove all windows; repeat without the assumptions that could not be proved.
 
         Each round covers both models, so that the best of them counts: windows that grow may end as one too large.
         """
@@ -259,7 +259,7 @@ class _Search:
         return [WindowResult(names, types[0], types[1], proof)]
 
     def _judged(self, results: list[WindowResult]) -> list[WindowResult]:
-        """Refute by ONNX Runtime what differs in whole models; what is only part of them may never take such values."""
+        """Refute differences of whole models by ONNX Runtime; a mere window may never take such values."""
         proofs = [window.result for window in results if isinstance(window.result, Proof)]
         are_bits = all(proof.keeps_bits for proof in proofs)
         used = frozenset(flag for proof in proofs for flag in proof.flags)
@@ -278,7 +278,7 @@ class _Search:
         return self._blamed(judged, found)
 
     def _run(self, results: list[WindowResult], allow: Collection[str]) -> list[WindowResult]:
-        """Run both models where windows differ by rounding: what follows may amplify that, as quantizers do."""
+        """Run both models where windows differ by rounding: later nodes may amplify that, as quantizers do."""
         runs = WholeRuns(*self.models, allow, (), _SECONDS_OF_RUNS)
         tried = (runs.try_on(feeds) for feeds in drawn(self.models[0], _ORDINARY))
         found = next((each for each in tried if each is not None), None)
@@ -289,7 +289,7 @@ class _Search:
         return [*results, WindowResult(names, (), (), Unproved(why))]
 
     def _rounded(self, results: list[WindowResult]) -> set[int]:
-        """List the outputs that other rounding reaches: what follows may amplify it, as quantizers do."""
+        """List the outputs that other rounding reaches: nodes on the way may amplify it, as quantizers do."""
         roots = [
             window.root
             for window in results
@@ -366,7 +366,7 @@ class _Search:
         return pairs
 
     def _window(self, a: ir.Value, b: ir.Value) -> tuple[WindowResult, ChangedFragment | None]:
-        """Prove one window; returns what it is made of as well."""
+        """Prove one window; return its result and the window."""
         name = a.name or b.name or ""
         try:
             part = self.comparison.window(a, b)
@@ -397,14 +397,14 @@ def _open_share(results: Sequence[WindowResult]) -> float:
 
 
 def _defaults(names: Collection[str]) -> WindowResult:
-    """State that callers of one model can override what is constant in the other one."""
+    """State that callers of one model can override defaults that are constant in the other one."""
     shown = ", ".join(f"'{name}'" for name in sorted(names)[:3]) + (" …" if len(names) > 3 else "")
     assumed = Assumption(f"nobody overrides the defaults of {count(names, 'input')} ({shown})")
     return WindowResult("interface", (), (), Proof("proved-here", "the same defaults", assumptions=(assumed,)))
 
 
 def _of_inputs(result: Proof | Unproved, part: ChangedFragment) -> Proof | Unproved:
-    """Name the example that refutes a window by the inputs of the models, if these are what it is made of."""
+    """Name the example that refutes a window by inputs of the models, if it consists of them; else drop it."""
     if isinstance(result, Proof) or not result.example:
         return result
     pairs = zip(part.models[0].graph.inputs, part.variables, strict=True)
@@ -455,7 +455,7 @@ def checked(data: Any) -> dict[str, Any]:
 
 
 def differences(old: Mapping[str, Any], new: ModelCertificate) -> list[str]:
-    """Say in what a certificate that was read differs from one that was just made."""
+    """List the differences between a certificate that was read and one that was just made."""
     old = checked(old)
     made = new.to_json()
     found = [f"the model {side} is another one" for side in ("before", "after") if old.get(side) != made[side]]

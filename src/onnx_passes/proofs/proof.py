@@ -1,4 +1,4 @@
-"""What is known of a rewrite beyond samples: how far a proof reaches, by which method, and what it rests on."""
+"""Results of proving a rewrite: the level of a proof, its method, and its assumptions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Proof:
 
     @property
     def level(self) -> ProofLevel:
-        """Return the weakest of what is proved and what the assumptions leave of it."""
+        """Return the weaker of the proved level and the level that the assumptions leave."""
         return weakest(self.holds, self.assumptions)
 
     @property
@@ -69,7 +69,7 @@ class Proof:
         return "tested" if self.level == "tested" else "proved" if self.is_of_rule else "proved-here"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
+        """Return plain data, without empty fields."""
         data = {
             "level": self.level,
             "method": self.method,
@@ -82,7 +82,7 @@ class Proof:
 
 
 def weakest(level: ProofLevel, assumptions: tuple[Assumption, ...]) -> ProofLevel:
-    """Return what assumptions leave of a level."""
+    """Return the level that assumptions leave of a proof."""
     return LEVELS[max(map(LEVELS.index, (level, *(each.leaves for each in assumptions))))]
 
 
@@ -100,6 +100,6 @@ class Unproved:
     example: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
+        """Return plain data, without empty fields."""
         data = {"reason": self.reason, "refuted": self.refuted, "flags": list(self.flags)}
         return {key: value for key, value in data.items() if value not in (None, False, [])}

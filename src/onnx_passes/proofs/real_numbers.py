@@ -32,7 +32,7 @@ _PATIENCE = 64
 def same_in_fields(
     before: ir.Model, after: ir.Model, inputs: Sequence[int], *, fold: bool, seconds: float = math.inf
 ) -> tuple[bool, tuple[str, ...]]:
-    """Tell whether two models are the same rational function, and what that rests on.
+    """Return whether two models are the same rational function, and the assumptions of that.
 
     Points at which a root is missing tell nothing, so that some elements may need others.
     """

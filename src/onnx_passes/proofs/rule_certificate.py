@@ -1,4 +1,4 @@
-"""Certificates of rules: what is proved of the rules of a pass, for what, and how; one small file for each pass.
+"""Certificates of rules: the proof of each rule of a pass, its domain and method, in one small file for each pass.
 
 The files lie outside of the code: in the folder ``certificates`` of a checkout, which a wheel brings inside of the
 package. A certificate holds for the source that the rule had when it was proved, and as it was written: the digest of
@@ -45,7 +45,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Domain:
-    """What a proof covers: element types, ranks and sizes of tensors, constants, and operator sets."""
+    """Domain of a proof: element types, ranks and sizes of tensors, constants, and operator sets."""
 
     types: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class Domain:
     opsets: tuple[int, ...] = ()
 
     def covers(self, types: Collection[str], ranks: Collection[int], opset: int) -> bool:
-        """Tell whether tensors lie in the domain; of sizes and constants the proof holds in general."""
+        """Return whether tensors lie in the domain; of sizes and constants the proof holds in general."""
         within = bool(self.opsets) and min(self.opsets) <= opset <= max(self.opsets)
         return within and set(types) <= set(self.types) and set(ranks) <= set(self.ranks)
 
@@ -72,7 +72,7 @@ _BY_FLOATS = ("solver (floats)", "exhaustive")
 
 @dataclass(frozen=True)
 class RuleCertificate:
-    """What is known of one rule; ``missing`` says why it is not proved, where it is not.
+    """Certificate of one rule; ``missing`` is the reason if the rule is not proved.
 
     ``source`` is the digest of what the rule is made of, ``flags`` are the liberties that its pass declares,
     ``assumes`` is what the proof takes for granted of operators.
@@ -97,7 +97,7 @@ class RuleCertificate:
 
     @property
     def level(self) -> str:
-        """Return what an application of the rule is known to be."""
+        """Return the level of an application of the rule."""
         if self.void:
             return "stale" if self.void == STALE else "edited"
         found = self.proof()
@@ -109,7 +109,7 @@ class RuleCertificate:
         return self.void or self.missing
 
     def proof(self) -> Proof | None:
-        """Return what it proves of every application in its domain."""
+        """Return the proof for every application in the domain; None if the rule is not proved."""
         if not self.is_proved:
             return None
         facts = [f"{self.rule}: certificate {self.source}", f"domain: {self.domain}"]
@@ -128,7 +128,7 @@ class RuleCertificate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, without what is empty."""
+        """Return plain data, without empty fields."""
         domain = {name: list(values) for name, values in vars(self.domain).items()}
         plain = {
             **vars(self),
@@ -142,7 +142,7 @@ class RuleCertificate:
 
     @staticmethod
     def from_json(rule: str, data: Mapping[str, Any]) -> RuleCertificate:
-        """Read what ``to_json`` wrote."""
+        """Read the result of ``to_json``."""
         domain: Mapping[str, Sequence[Any]] = data.get("domain", {})
         return RuleCertificate(
             rule,
@@ -174,7 +174,7 @@ class PassCertificates:
 
     @staticmethod
     def from_text(name: str, text: str) -> PassCertificates:
-        """Read what ``to_text`` wrote; of a file that was changed afterwards no certificate counts."""
+        """Read the result of ``to_text``; certificates of a file that was edited since do not count."""
         data = json.loads(text)
         void = "" if data.pop("seal", "") == _seal(name, data) else EDITED
         rules = {
@@ -184,7 +184,7 @@ class PassCertificates:
 
 
 def _seal(name: str, data: Mapping[str, Any]) -> str:
-    """Return the digest of a file; whoever changes it can compute another one, but nobody does so by accident."""
+    """Return the digest of a file, which protects it against accidental edits only."""
     plain = json.dumps([name, data], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
@@ -244,7 +244,7 @@ def _span(numbers: tuple[int, ...]) -> str:
 
 
 def certificate_of(pass_: Pass, rule: str) -> RuleCertificate | None:
-    """Return what is proved of a rule of a pass as it is now, with the options that it has; or nothing.
+    """Return the current certificate of a rule of a pass without options; None if the rule is not proved.
 
     Where several rules of the pass have one name, that is the certificate of the first if all of them are proved.
     """

@@ -1,4 +1,4 @@
-"""Runs of two models in ONNX Runtime, to confirm that they differ, beyond what rounding can do.
+"""Runs of two models in ONNX Runtime, to confirm that they differ by more than rounding.
 
 Parts of models are run on inputs that are given or drawn. Whether a difference between parts is one of the whole models
 is decided by runs of these, on special values as well.
@@ -34,7 +34,7 @@ _MOST_UNITS = 2.0**10
 
 
 def differ(before: ir.Model, after: ir.Model, inputs: Sequence[int], feeds: Feeds) -> bool | None:
-    """Tell whether two models differ on some inputs by more than rounding; nothing if they cannot be run."""
+    """Return whether two models differ on some inputs by more than rounding; None if they cannot be run."""
     order = [value.name or "" for value in before.graph.inputs]
     a = run(before, {name: feeds[name] for name in order})
     names = {value.name or "": order[index] for value, index in zip(after.graph.inputs, inputs, strict=True)}

@@ -34,7 +34,7 @@ class Domain:
     step: float | None = None
 
     def contains(self, array: Array) -> Array:
-        """Tell which numbers are among them."""
+        """Return which numbers lie in the domain."""
         wide = array.astype(np.float64)
         inside = (wide >= self.low) & (wide <= self.high)
         return inside if self.step is None else inside & (np.remainder(wide, self.step) == 0)
@@ -185,7 +185,7 @@ def paired_inputs(before: ir.Model, after: ir.Model) -> list[int]:
 
 
 def has_same_default(one: ir.Value, other: ir.Value) -> bool:
-    """Tell whether who leaves an input out gets the same."""
+    """Return whether two inputs have the same default, or neither has one."""
     a, b = one.const_value, other.const_value
     if a is None or b is None or a is b:
         return a is b
@@ -204,7 +204,7 @@ def variables(algebra: Algebra, model: ir.Model) -> list[Tensor]:
 
 
 def interface_difference(model: ir.Model, a: Sequence[Tensor], b: Sequence[Tensor]) -> str:
-    """Say how the outputs differ in number, type or shape."""
+    """Describe how the outputs differ in number, type or shape."""
     if len(a) != len(b):
         return f"{len(a)} outputs become {len(b)}"
     for value, one, other in zip(model.graph.outputs, a, b, strict=True):
@@ -216,7 +216,7 @@ def interface_difference(model: ir.Model, a: Sequence[Tensor], b: Sequence[Tenso
 
 
 def assumptions_of(terms: Terms, first: Evaluation, second: Evaluation) -> tuple[Assumption, ...]:
-    """Return what equal terms of two models assume, so that outputs are equal bit by bit."""
+    """Return the assumptions under which equal terms of two models give outputs that are equal bit by bit."""
     pooled = [{place for place in each.places if place.operator == POOLING} for each in (first, second)]
     moved = (first.places ^ second.places) - pooled[0] - pooled[1]
     elements = sorted({place.operator for place in moved if not place.sums})
@@ -243,7 +243,7 @@ def model_interface_difference(before: ir.Model, after: ir.Model) -> str:
 
 
 def lone_defaults(before: ir.Model, after: ir.Model) -> list[str]:
-    """List the inputs with a default that only one of two models has: whoever leaves them out can use either."""
+    """List the inputs with a default that only one of two models has; callers can omit them for either."""
     names = [{value.name for value in model.graph.inputs} for model in (before, after)]
     inputs = (value for model in (before, after) for value in model.graph.inputs if value.is_initializer())
     return [str(value.name) for value in inputs if value.name in names[0] ^ names[1]]

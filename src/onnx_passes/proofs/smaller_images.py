@@ -20,7 +20,7 @@ _AXES = 2
 
 
 def shrink_images(before: ir.Model, after: ir.Model) -> str:
-    """Make the images that two models start from smaller, in place; says so, or nothing where that is not possible."""
+    """Shrink the input images of two models in place; return a text about it, empty if that is impossible."""
     sides = [static_shape(value) for value in before.graph.inputs]
     sizes = {shape[2:] for shape in sides if shape is not None and len(shape) == 2 + _AXES}
     if len(sizes) != 1 or any(shape is None or len(shape) != 2 + _AXES for shape in sides):
@@ -51,7 +51,7 @@ def _smaller(side: int, enough: int, step: int) -> int:
 
 
 def _is_local(node: ir.Node) -> bool:
-    """Tell whether a node does the same at every place of an image, wherever its borders are."""
+    """Return whether a node computes the same function at every position of an image of any size."""
     if node.domain or is_constant_node(node):
         return not node.domain
     if _windowed(node):
@@ -73,7 +73,7 @@ def _is_parameter(value: ir.Value | None) -> bool:
 
 
 def _is_alike_everywhere(value: ir.Value | None) -> bool:
-    """Tell whether an operand is an image, or a constant that does not depend on the place."""
+    """Return whether an operand is an image, or a constant that does not depend on the position."""
     tensor = constant_tensor(value)
     return tensor is None or all(size == 1 for size in tuple(tensor.shape.numpy())[-_AXES:])
 

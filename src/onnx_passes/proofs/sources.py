@@ -54,7 +54,7 @@ Definition = tuple[str, str]
 
 @dataclass(frozen=True)
 class _Module:
-    """What a module defines, by name, what it imports, and what it does when it is imported."""
+    """A module: its definitions by name, its imports, and its effects when it is imported."""
 
     definitions: dict[str, tuple[str, frozenset[str]]]
     imports: dict[str, tuple[Definition, ...]]
@@ -91,7 +91,7 @@ def closure(definitions: Iterable[Definition]) -> dict[Definition, str]:
 
 @functools.cache
 def _label(definition: Definition, rounds: int) -> str:
-    """Return a digest of a definition and of what it names, followed for so many steps.
+    """Return a digest of a definition and of the names in it, followed for so many steps.
 
     The place of a definition does not count, so that it may move. Definitions of one label are alike as far as these
     steps go, and the labels of all that a rule reaches tell what each of them names.
@@ -111,7 +111,7 @@ def _hash(*texts: str) -> str:
 
 @functools.cache
 def _source(definition: Definition) -> _Source | None:
-    """Return the source of a definition; None if there is no such thing."""
+    """Return the source of a definition; None if there is no such definition."""
     place, name = definition
     module = _read(place)
     if module is None:
@@ -127,7 +127,7 @@ def _source(definition: Definition) -> _Source | None:
 
 
 def _named_in(place: str, names: Iterable[str]) -> Iterator[tuple[str, Definition]]:
-    """Yield what names of a module stand for, if it is defined or imported there."""
+    """Yield the definitions of names of a module, if they are defined or imported there."""
     module = _read(place)
     assert module is not None
     for name in names:
@@ -243,7 +243,7 @@ def _plain(statement: ast.stmt) -> str:
 
 
 def _dump(node: object) -> str:
-    """Write a tree: ``ast.dump`` of later versions leaves out what is empty, and types have fields of their own."""
+    """Write a tree in one form for all versions, since ``ast.dump`` of later ones leaves out empty fields."""
     if isinstance(node, ast.AST):
         fields = ((name, _dump(getattr(node, name, None))) for name in node._fields)
         return f"{type(node).__name__}({','.join(f'{name}={text}' for name, text in fields if text not in _EMPTY)})"
@@ -287,7 +287,7 @@ class LawText(Protocol):
 
     @property
     def kinds(self) -> Mapping[str, Sequence[str]]:
-        """Return the operators that a name stands for."""
+        """Return the operators of each name."""
         ...
 
     @property
@@ -297,7 +297,7 @@ class LawText(Protocol):
 
     @property
     def forks(self) -> str:
-        """Return what happens to values that are used elsewhere."""
+        """Return how the rule treats matched values that are used elsewhere."""
         ...
 
 
@@ -312,7 +312,7 @@ class _Lawful(Protocol):
 
 @runtime_checkable
 class Reaching(Protocol):
-    """A pass whose rules reach definitions that no source names: what is registered for an operator."""
+    """A pass whose rules reach definitions that no source names, such as rules registered for an operator."""
 
     def reaches(self, rule: str) -> Sequence[Definition]:
         """Return the definitions that a rule reaches by its name."""
@@ -324,7 +324,7 @@ def _reached(pass_: Pass, rule: str) -> Sequence[Definition]:
 
 
 def sources_of(pass_: Pass, rules: Sequence[str]) -> dict[str, str]:
-    """Map rules of a pass, those of one name numbered, to the digest of what they are made of."""
+    """Map rules of a pass, with equal names numbered, to the digest of their definitions."""
     promise = ",".join([*(claim.kind for claim in pass_.claims), *pass_.fast_math])
     if not isinstance(pass_, _Lawful):
         return {rule: digest_of([definition_of(pass_), *_reached(pass_, rule)], promise) for rule in rules}
@@ -377,5 +377,5 @@ def _compiler(law: LawText) -> Definition:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Tell rules of a pass that have one name apart: the second one is ``rule#2``."""
+    """Number the rules of a pass that have one name: the second one is ``rule#2``."""
     return [f"{name}#{before + 1}" if (before := names[:at].count(name)) else name for at, name in enumerate(names)]

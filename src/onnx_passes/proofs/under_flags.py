@@ -31,7 +31,7 @@ _MOST_PAIRS = 32
 def prove_under_flags(
     before: ir.Model, after: ir.Model, flags: Collection[str], *, seconds: float = 3.0
 ) -> Proof | Unproved:
-    """Prove that two models compute the same bits, but for what some flags excuse."""
+    """Prove that two models compute the same bits, except for differences that some flags excuse."""
     terms = Terms(flags=flags)
     try:
         inputs = paired_inputs(before, after)
@@ -65,7 +65,7 @@ def prove_under_flags(
 
 
 def _excused(terms: Terms, first: int, second: int, flags: Collection[str]) -> tuple[int, int]:
-    """Return a pair of terms that are the same if the given ones are, but for what flags excuse."""
+    """Return a pair of terms that are equal if the given ones are, except for differences that flags excuse."""
     dtype = terms.symbols[first].dtype
     is_float = dtype.is_floating_point()
     below = terms.below(first, second)
@@ -81,7 +81,7 @@ def _excused(terms: Terms, first: int, second: int, flags: Collection[str]) -> t
 
 
 def _tests(terms: Terms, term: int, flags: Collection[str]) -> Iterator[int]:
-    """Yield the conditions under which what depends on a term is excused."""
+    """Yield the conditions under which flags excuse differences in results of a term."""
     dtype = terms.symbols[term].dtype
     if not dtype.is_floating_point():
         return

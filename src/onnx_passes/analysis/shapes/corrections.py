@@ -1,4 +1,4 @@
-"""Where onnx_shape_inference claims more than an operator promises, or less than can be known: what to do about it.
+"""Corrections of onnx_shape_inference, where it claims more or less than an operator guarantees.
 
 It takes it for granted that dimensions of different names are equal where they meet in a broadcast, that inputs
 which are not constant have their default, that a rounded-up pooling window always starts inside the image, that
@@ -42,7 +42,7 @@ def _forget(ctx: ShapeInferenceContext, value: ir.Value, axes: Iterable[int], de
 
 
 def _is_known(ctx: ShapeInferenceContext, node: ir.Node, index: int) -> bool:
-    """Tell whether an optional input is absent or its elements are known."""
+    """Return whether an optional input is absent or its elements are known."""
     value = node.inputs[index] if index < len(node.inputs) else None
     return value is None or ctx.get_symbolic_value(value) is not None
 
@@ -211,7 +211,7 @@ def _global_pool(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Sh
 
 
 def _features(ctx: ShapeInferenceContext, node: ir.Node, declared: list[ir.Shape | None]) -> None:
-    """Take as many elements as there are indices, whatever their shape; those of a vector are a row."""
+    """Infer one element for each index, for indices of any shape; the result for a vector is a row."""
     shapes = [None if value is None else value.shape for value in node.inputs]
     node.outputs[0].shape = declared[0]
     if len(shapes) == 2 and shapes[0] is not None and shapes[1] is not None:

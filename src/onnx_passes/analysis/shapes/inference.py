@@ -67,7 +67,7 @@ def _elements(ctx: ShapeInferenceContext, node: ir.Node, index: int) -> list[Dim
 
 
 def _sliced(size: Dim, start: Dim | None, end: Dim | None, step: Dim | None) -> Element:
-    """Return how many elements are found along one axis; a dynamic one may be shorter than what is asked for."""
+    """Return the number of elements sliced from one axis; a dynamic axis may be shorter than the slice."""
     if not isinstance(start, int) or not isinstance(step, int) or not isinstance(size, int | Extent):
         return None
     if step == -1 and start in _FAR and end in _FAR:
@@ -122,7 +122,7 @@ Functions = Mapping[ir.OperatorIdentifier, ir.Function]
 
 
 class Inference(ShapeInferenceContext):
-    """What rules ask and tell during one inference; ``problem`` is the first thing that went wrong.
+    """Context of the rules during one inference; ``problem`` is the first error.
 
     Nodes that are as an earlier inference left them, of which ``memory`` knows, are not visited again.
     """
@@ -175,13 +175,13 @@ class Inference(ShapeInferenceContext):
         return True
 
     def infer_alone(self, nodes: Iterable[ir.Node]) -> None:
-        """Infer what single nodes make of what is known; of those that hold graphs or call functions, nothing."""
+        """Infer the results of single nodes from known inputs; skip nodes that hold graphs or call functions."""
         for node in nodes:
             if not holds_graphs(node) and node.op_identifier() not in self._functions:
                 self._try(node)
 
     def _recall(self, node: ir.Node) -> None:
-        """Let rules read the elements of vectors that were followed before."""
+        """Restore the elements of vectors that an earlier inference followed, for rules to read."""
         for value in node.outputs:
             tensor = self._memory.constants.get(value)
             if tensor is not None and value.const_value is None:
@@ -189,7 +189,7 @@ class Inference(ShapeInferenceContext):
                 self._made_constant.append(value)
 
     def forget_constants(self) -> None:
-        """Take back what was noted on values so that rules could read it."""
+        """Remove the constants that were attached to values for rules to read."""
         for value in self._made_constant:
             value.const_value = None
 
@@ -231,7 +231,7 @@ class Inference(ShapeInferenceContext):
                 self.contradicted.setdefault(output, shape)
 
     def _use_extents(self, value: ir.Value) -> None:
-        """Let rules read polynomials, and give a name to every dimension that has none."""
+        """Replace symbolic dimensions by polynomials that rules can read, and name every unnamed dimension."""
         shape = value.shape
         if shape is not None and any(type(dim) is ir.SymbolicDim for dim in shape.dims):
             value.shape = ir.Shape([dim if isinstance(dim, int) else self._extent(dim) for dim in shape.dims])
@@ -243,7 +243,7 @@ class Inference(ShapeInferenceContext):
         return dim if found is None else found
 
     def _enter(self, node: ir.Node) -> None:
-        """Tell the body of a Loop or Scan what comes in; the shape that a loop starts with may change later."""
+        """Pass types and shapes to the body of a Loop or Scan; the initial shape of a loop may change later."""
         body = node.attributes.get("body")
         if node.domain or body is None:
             return
@@ -264,7 +264,7 @@ class Inference(ShapeInferenceContext):
             self.set_shape_and_dtype(inner, shape, outer.dtype)
 
     def _infer_call(self, node: ir.Node, function: ir.Function) -> None:
-        """Infer what a function makes of the arguments, in a copy of its body."""
+        """Infer the results of a function for its arguments, in a copy of its body."""
         inside = Inference(function.opset_imports, self._functions, caller=self)
         for inner, outer in zip(function.inputs, node.inputs, strict=False):
             if outer is not None:
@@ -294,7 +294,7 @@ class Inference(ShapeInferenceContext):
         return Extent({(self._allocator.mint(),): 1})
 
     def set_shape(self, value: ir.Value, shape: ir.Shape) -> bool:
-        """Let numbers replace names and other numbers, and names replace nothing; a declared rank is a mere claim."""
+        """Refine a shape: numbers replace names and other numbers; a declared rank is not trusted."""
         known = value.shape
         if known is None or len(known) != len(shape):
             value.shape = shape

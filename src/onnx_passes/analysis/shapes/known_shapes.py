@@ -31,7 +31,7 @@ class KnownShapes:
         return self._before[value][1]
 
     def restore(self) -> None:
-        """Forget what was inferred since."""
+        """Reset the types and shapes inferred since."""
         for value, (type_, shape) in self._before.items():
             value.type, value.shape = type_, shape
 
@@ -50,7 +50,7 @@ class KnownShapes:
                 self._before[value] = type_, None
 
     def settle(self) -> bool:
-        """Make what was inferred the values' own; returns whether it says anything new.
+        """Keep the inferred types and shapes; return whether any of them is new.
 
         Engines let values share one shape object, drop denotations, and replace objects by equal ones.
         """
@@ -105,7 +105,7 @@ def _is_same(shape: ir.Shape, before: ir.Shape) -> bool:
 
 
 def _is_same_dim(dim: int | ir.SymbolicDim, before: int | ir.SymbolicDim) -> bool:
-    """Tell whether a dimension is what it was; extents write ``N+1`` in their own way."""
+    """Return whether a dimension is unchanged; extents write ``N+1`` in their own way."""
     if dim == before or isinstance(dim, int) or isinstance(before, int) or before.value is None:
         return dim == before
     return parse(before.value) == dim
@@ -142,14 +142,14 @@ class Memory:
         self._opsets: dict[str, int] = {}
 
     def begin(self, opsets: Mapping[str, int]) -> None:
-        """Get ready for an inference; what was found by the rules of other versions is forgotten."""
+        """Prepare for an inference; reset the results of rules of other versions."""
         if self._opsets != opsets:
             self._opsets = dict(opsets)
             for known in (self.elements, self.constants, self._nodes):
                 known.clear()
 
     def knows(self, node: ir.Node) -> bool:
-        """Tell whether nothing that a rule would read or write has changed since."""
+        """Return whether all facts that a rule would read or write are unchanged."""
         facts = self._nodes.get(node)
         return facts is not None and facts == self._facts(node)
 

@@ -16,7 +16,7 @@ _PACKED = 2
 
 
 def _as_standard(operator: str) -> ShapeRule:
-    """Infer what the standard operator gives, of which an operator is a variant."""
+    """Return a rule that infers a variant of a standard operator by the rule of the latter."""
 
     def infer(ctx: ShapeInferenceContext, node: ir.Node) -> None:
         rule = registry.get("", operator, version=ctx.get_opset_version(""))
@@ -93,7 +93,7 @@ SHAPES.attach(_RULES, domains=(CONTRIBUTED_DOMAIN,))
 
 
 def by_definition(ctx: ShapeInferenceContext, node: ir.Node) -> None:
-    """Infer what the definition of the operator says; where versions share a name, that which the node is of."""
+    """Infer shapes by the definition of the operator, in the version of the node."""
     definition = definition_of(node)
     if definition is not None:
         definition.infer(ctx, node)

@@ -1,4 +1,4 @@
-"""What operators require of the sizes of their inputs, in terms of the dynamic dimensions of a model.
+"""Requirements of operators on the sizes of their inputs, in terms of the dynamic dimensions of a model.
 
 Sums of two axes that meet in a product, a length that a constant index must lie within, a volume that a constant shape
 must divide: each is an inequality between polynomials in the names of dimensions, in the order in which nodes run.
@@ -61,7 +61,7 @@ class Requirement:
 
 
 def requirements_of(model: ir.Model, names: Mapping[tuple[str, int], str]) -> list[Requirement]:
-    """Return what the nodes of the main graph require of dynamic dimensions, in the order of nodes.
+    """Return the requirements of nodes of the main graph on dynamic dimensions, in the order of nodes.
 
     ``names`` are the names of the dynamic dimensions of inputs, by input and axis. What depends on other sizes, which
     inference could not express in these, is left out.

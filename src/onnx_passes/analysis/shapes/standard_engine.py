@@ -1,4 +1,4 @@
-"""Shape inference of onnx itself, which fills in what is still unknown; it is spared vectors that are too long."""
+"""Shape inference of onnx itself for values that are still unknown, without vectors that are too long."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_WEIGHT = 2**22
 
 
 def makes_long_vectors(graph: ir.Graph) -> bool:
-    """Tell whether constants are put together to a vector that is too long to follow its elements, or are one."""
+    """Return whether any weight or concatenation is a vector that is too long to follow its elements."""
     weights = (value.const_value for value in graph.initializers.values())
     if any(
         tensor is not None and len(tensor.shape) == 1 and count_elements(tensor) > _LONGEST_WEIGHT for tensor in weights
@@ -48,7 +48,7 @@ def makes_long_vectors(graph: ir.Graph) -> bool:
 
 
 def length_of_long_vector(node: ir.Node) -> int | None:
-    """Return the length of what a node concatenates, if it is too long to follow its elements."""
+    """Return the length of a concatenated vector, if it is too long to follow its elements."""
     if node.op_type != "Concat" or node.domain != "":
         return None
     sizes = [_vector_size(value) for value in node.inputs]
@@ -86,7 +86,7 @@ _OVERRIDABLE_SINCE = 4
 
 
 def has_gaps(graph: ir.Graph) -> bool:
-    """Tell whether the type or shape of a result is unknown, in the graph or a subgraph."""
+    """Return whether the type or shape of a result is unknown, in the graph or a subgraph."""
     return next(nodes_with_gaps(graph), None) is not None
 
 
@@ -100,7 +100,7 @@ def nodes_with_gaps(graph: ir.Graph) -> Iterator[ir.Node]:
 
 
 def is_static(graph: ir.Graph) -> bool:
-    """Tell whether all values of a graph and its subgraphs are tensors of known type and size."""
+    """Return whether all values of a graph and its subgraphs are tensors of known type and size."""
     return all(
         isinstance(value.type, ir.TensorType) and value.shape is not None and value.shape.is_static()
         for node in all_nodes(graph)
@@ -110,7 +110,7 @@ def is_static(graph: ir.Graph) -> bool:
 
 
 def has_static_inputs(graph: ir.Graph) -> bool:
-    """Tell whether the size of every input is declared."""
+    """Return whether the size of every input is declared."""
     return all(
         value.shape is not None and all(isinstance(size, int) and size >= 0 for size in value.shape)
         for value in graph.inputs
@@ -118,7 +118,7 @@ def has_static_inputs(graph: ir.Graph) -> bool:
 
 
 def fill_gaps(model: ir.Model, *, data_prop: bool) -> bool:
-    """Give values without type or shape those that onnx finds; returns whether it found any."""
+    """Fill in missing types and shapes by the inference of onnx; return whether it found any."""
     import onnx
 
     if not has_gaps(model.graph):
@@ -170,7 +170,7 @@ def _drop_initializers(graph: onnx.GraphProto, names: set[str | None]) -> None:
 
 
 def names_in_use(graph: ir.Graph) -> set[str]:
-    """Return the names of dimensions of what nodes read and compute."""
+    """Return the names of dimensions of the values that nodes read and compute."""
     values = (value for node in all_nodes(graph) for value in (*node.inputs, *node.outputs) if value is not None)
     return {dim.value for v in values for dim in (v.shape or ()) if not isinstance(dim, int) and dim.value}
 
@@ -182,7 +182,7 @@ class _Filling:
 
     @cached_property
     def names(self) -> set[str]:
-        """The names of dimensions in the graph as it came, which models of fixed sizes never need."""
+        """The names of dimensions in the original graph, computed at first use."""
         return names_in_use(self.graph)
 
     def fill(self, graph: ir.Graph, proto: onnx.GraphProto) -> bool:
@@ -210,7 +210,7 @@ class _Filling:
         return filled
 
     def dimension(self, dim: int | ir.SymbolicDim) -> int | str:
-        """Keep numbers and names of the model; those that onnx makes up are not unique among several runs."""
+        """Keep numbers and names of the model; rename other ones, which onnx may repeat in several runs."""
         if isinstance(dim, int):
             return dim
         return dim.value if dim.value in self.names else next(self.fresh)

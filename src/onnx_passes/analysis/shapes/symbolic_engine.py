@@ -26,7 +26,7 @@ _OVERRIDABLE_SINCE = 4
 
 
 def infer_symbolically(model: ir.Model, before: KnownShapes, memory: Memory | None = None) -> str | None:
-    """Infer types and shapes in place, refining what is declared; returns what went wrong, if anything did.
+    """Infer types and shapes in place, refining declared ones; return the error, if there is one.
 
     What was inferred before an error stays. If a loop makes the result doubtful, nothing does. Nodes that are as an
     earlier inference with this ``memory`` left them are not visited.
@@ -49,7 +49,7 @@ def infer_symbolically(model: ir.Model, before: KnownShapes, memory: Memory | No
 
 
 def infer_alone(model: ir.Model, nodes: Sequence[ir.Node]) -> bool:
-    """Infer what single nodes make of what is known of their inputs; returns whether that says anything new."""
+    """Infer the results of single nodes from known inputs; return whether any result is new."""
     from onnx_passes.analysis.shapes.inference import Inference
 
     _prepare_registry(nodes)
@@ -186,7 +186,7 @@ def _is_loop(node: ir.Node) -> bool:
 
 
 def _is_doubtful(node: ir.Node, before: KnownShapes) -> bool:
-    """Tell whether it matters that the engine takes the first iteration for all, and no loop to end early."""
+    """Return whether assuming the shapes of the first iteration, and no early end, may give wrong shapes."""
     body = node.attributes["body"].as_graph()
     carried = max(0, len(node.inputs) - 2)
     for entering, leaving in zip(body.inputs[2:], body.outputs[1 : carried + 1], strict=False):

@@ -119,7 +119,7 @@ class Diagnosis:
             return BAD
 
     def _name(self, failure: Failure, suspects: Sequence[Taken], before: ir.Model, violation: ClaimViolation) -> None:
-        """Name the rewrite to blame, unless each was checked where it stands and is right there."""
+        """Name the rewrite to blame, unless each passed its local check."""
         record, step = suspects[-1]
         earlier = sum(taken.applications for taken, _ in self.steps if taken.number < record.number)
         tolerant = not promise_of([step.pass_ for _, step in suspects], self.limits).is_equality
@@ -148,7 +148,7 @@ class Diagnosis:
             failure.source, failure.matched, failure.replacement = last.source, last.matched, last.added
 
     def _divergence(self, before: ir.Model, step: Step, sample: int) -> str:
-        """Apply a step once more, and name the first value that it changed, following what it replaced."""
+        """Apply a step once more, and name the first changed value, following replaced values."""
         followed = Successors()
         try:
             after = self._after(step, before, followed)
@@ -294,7 +294,7 @@ class Successors(Instrument):
         self._values = {str(value.name): value for node in model.graph for value in node.outputs}
 
     def find(self, names: list[str], model: ir.Model) -> dict[str, ir.Value]:
-        """Return what stands in the model at the end for values of the one at the start, where anything does."""
+        """Return the successors in the final model of the named values of the original one, if there are any."""
         computed = {value: str(value.name) for node in model.graph for value in node.outputs}
         by_name = {name: value for value, name in computed.items()}
         found: dict[str, ir.Value] = {}

@@ -41,7 +41,7 @@ sys.exit(1 if outcome.fails else 0)
 
 @dataclass(frozen=True)
 class Reproducer:
-    """What a folder holds: all that is needed to repeat a failure, and the report of the first time."""
+    """Content of a folder to repeat a failure, with the report of the first time."""
 
     folder: Path
     model: ir.Model
@@ -91,7 +91,7 @@ def write_reproducer(
 
 
 def read_reproducer(folder: Path) -> Reproducer:
-    """Read a folder; raises UsageError with what is missing or wrong in it."""
+    """Read a folder; raises UsageError if a file is missing or wrong."""
     where = folder / _REPORT
     if not where.is_file():
         what = "this is no folder" if not folder.is_dir() else f"there is no {_REPORT} in this folder"

@@ -150,7 +150,7 @@ class Facts:
         return self._of(self._ranges or self._analyse(), value)
 
     def near_range_of(self, value: ir.Value) -> Range:
-        """Return what is known of a value whatever comes before the next quantizers: rounding there moves nothing."""
+        """Return the range of a value that follows from the nearest quantizers, where rounding moves no value."""
         if self._near is None:
             self._near = Ranges.of_inputs(self.model.graph)
         return self._of(self._near, value, is_quantizer)

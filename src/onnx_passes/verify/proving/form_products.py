@@ -202,13 +202,13 @@ def _reduced(visit: Visit, x: Form, axes: tuple[int, ...], *, keep: bool, mean: 
 
 
 def factors(visit: Visit, steps: np.ndarray) -> tuple[Hashable, ...]:
-    """Return what tells factors from others, as part of a term: one for all elements, or each."""
+    """Return a key of factors for a term: one factor for all elements, or each."""
     first = steps.reshape(-1)[0]
     return ("all", int(first)) if (steps == first).all() else ("each", visit.forms.array(steps.astype(np.int64)))
 
 
 def refuse(visit: Visit, reason: str) -> NoFormError:
-    """Say that a node has no form."""
+    """Return the error for a node without a scaled-integer rule, with the reason."""
     return NoFormError(f"{visit.node.op_type}: {reason}")
 
 

@@ -157,7 +157,7 @@ def neg(visit: Visit) -> Form:
 
 
 def _bounded(visit: Visit, form: Form, operator: str, numbers: Sequence[Reals]) -> Form:
-    """Take the greatest, or the least, of a form and numbers: of its integers and those that stand for the numbers."""
+    """Return the maximum, or the minimum, of a scaled integer and numbers that are integers in its scale."""
     positive(visit, form)
     key: list[tuple[Hashable, ...]] = [("term", form.term, "all", 1)]
     size, reach, unsigned = form.size, form.reach, form.unsigned
@@ -174,12 +174,12 @@ def _bounded(visit: Visit, form: Form, operator: str, numbers: Sequence[Reals]) 
 
 
 def relu(visit: Visit) -> Form:
-    """Take what is not negative."""
+    """Apply Relu to a scaled integer."""
     return _bounded(visit, visit.form(), "Max", [Reals.of(0.0)])
 
 
 def clip(visit: Visit) -> Form:
-    """Take what lies between bounds."""
+    """Apply Clip to a scaled integer."""
     form = visit.form()
     positive(visit, form)
     bounds: list[Hashable] = []

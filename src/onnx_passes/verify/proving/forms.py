@@ -57,7 +57,7 @@ class Form:
 
     @property
     def has_bias(self) -> bool:
-        """Tell whether something is added."""
+        """Return whether the bias is not zero."""
         return not self.bias.is_everywhere(0)
 
     def times(self, factor: Reals) -> Form:
@@ -81,7 +81,7 @@ class Form:
         return replace(self, bias=self.bias + number, reach=reach, roundings=self.roundings + 1, added=added)
 
     def means(self, other: Form) -> tuple[int, int] | None:
-        """Tell whether two forms are the same numbers: how many were compared without rounding, of how many."""
+        """Count the numbers compared exactly, and all compared, if two scaled integers are equal; None if not."""
         if self.term != other.term or self.rank != other.rank:
             return None
         scale = same_numbers(self.scale, other.scale)
@@ -152,7 +152,7 @@ class Forms:
 
 @dataclass(frozen=True)
 class Visit:
-    """A node of a side, and what is known of its inputs."""
+    """A node of a fragment, with the scaled integers and constants of its inputs."""
 
     forms: Forms
     side: Fragment
@@ -167,11 +167,11 @@ class Visit:
         return found
 
     def has(self, index: int) -> bool:
-        """Tell whether there is such an input."""
+        """Return whether an input is present."""
         return index < len(self.node.inputs) and self.node.inputs[index] is not None
 
     def is_constant(self, index: int) -> bool:
-        """Tell whether an input is the same in every run."""
+        """Return whether an input is the same in every run."""
         return not self.side.is_dynamic(self.node.inputs[index])
 
     def form(self, index: int = 0) -> Form:
@@ -182,7 +182,7 @@ class Visit:
         return self.forms.known[value]
 
     def numbers(self, index: int) -> Reals:
-        """Return what an input that is the same in every run stands for."""
+        """Return the exact values of an input that is the same in every run."""
         value = self.node.inputs[index]
         assert value is not None
         said = stands_for(value)
@@ -235,7 +235,7 @@ _MOST_EXACT = 4
 
 
 def stands_for(value: ir.Value | None) -> Reals | None:
-    """Return the numbers that a constant stands for; nothing if they are not those that it holds, but for rounding."""
+    """Return the exact values of a constant; None if they differ from its elements by more than rounding."""
     said, held = exact_value(value), constant(value)
     if said is None or held is None or not has_exact_value(value):
         return said

@@ -1,4 +1,4 @@
-"""Prove one application where it stands, by the cheapest method that can.
+"""Prove one application locally, by the cheapest method that succeeds.
 
 When a pass begins, and then in ``before_rewrite``, while the graph still is as before::
 

@@ -25,7 +25,7 @@ _ANY_SIZE = frozenset({"Identity", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def moves_alone(side: Fragment) -> bool:
-    """Tell whether a side does nothing but move elements."""
+    """Return whether a fragment only moves elements."""
     return not _mark(side, set())
 
 
@@ -62,7 +62,7 @@ def prove_labelled(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unprov
 
 
 def _mark(side: Fragment, labels: set[ir.Value]) -> str:
-    """Find the values that hold elements of the sources; says what does more than to move them."""
+    """Find the values that hold elements of the sources; return the reason if a node does more than move them."""
     labels.update(side.inputs)
     for node in side.moving:
         held = [value in labels for value in node.inputs if value is not None]

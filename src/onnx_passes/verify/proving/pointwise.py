@@ -44,14 +44,14 @@ class Pointwise(ByChannel):
         return rank(self.source) or 0
 
     def feeds(self, points: np.ndarray) -> list[np.ndarray]:
-        """Return what either side reads for points of shape ``[channels, n]``."""
+        """Return the inputs of both fragments for points of shape ``[channels, n]``."""
         if self.signs is None:
             return [self.laid(points)]
         return [self.laid(points * self.signs[:, None] + self.signs.dtype.type(0)), self.laid(points)]
 
 
 def pointwise(sides: tuple[Fragment, Fragment]) -> Pointwise | str:
-    """See two sides as functions of single elements, or say why they are none."""
+    """Return two fragments as functions of single elements, or the reason why they are not."""
     turned = mirrored(*sides)
     if turned is not None:
         sides = turned.sides

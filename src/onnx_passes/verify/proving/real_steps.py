@@ -1,4 +1,4 @@
-"""Thresholds that stand for real numbers: where floats of the other side are rounded, and go elsewhere at ties."""
+"""Thresholds of exact real numbers, compared with floats that are rounded and may choose another level at ties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GREATEST = np.finfo(np.float32).max
 
 
 def prove_real_steps(found: Pointwise, facts: Facts) -> Proof | Unproved:
-    """Compare what the old side means, in real numbers, with thresholds, around each of them."""
+    """Compare the exact real values of the old fragment with thresholds, around each of them."""
     old, new = found.sides
     limits = limits_of(new, found)
     if len(old.outputs) > 1:

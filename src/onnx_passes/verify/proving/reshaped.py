@@ -19,7 +19,7 @@ Dims = Sequence[Dim]
 
 
 def keeps_order(side: Fragment) -> bool:
-    """Tell whether the one result of a side is a value that it reads, in another shape."""
+    """Return whether the single result of a fragment is one of its inputs in another shape."""
     return len(side.outputs) == 1 and _origin(side) is not None
 
 

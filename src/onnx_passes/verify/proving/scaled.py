@@ -28,7 +28,7 @@ _CLOSE = 16 * _UNIT
 
 
 def prove_scaled(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unproved:
-    """Compare the forms of what two sides compute, from what is known next to them or, if need be, of the model."""
+    """Compare the scaled integers of two fragments, by local ranges or, if need be, by ranges of the model."""
     found = _prove(old, new, Forms(facts))
     if isinstance(found, Unproved) and found.reason.startswith(_TOO_LARGE):
         closely = _prove(old, new, Forms(facts, closely=True))
@@ -68,7 +68,7 @@ def _prove(old: Fragment, new: Fragment, forms: Forms) -> Proof | Unproved:
 
 
 def _exact_integers(side: Fragment, forms: Forms) -> str | Unproved:
-    """Say up to where the integers of a side go, if floats hold all of them and all partial sums."""
+    """Return the bound of the integers of a fragment as text, if floats hold all of them and all partial sums."""
     most, held = 0.0, "2²⁴"
     rounded: set[ir.Value] = set()
     for node in side.moving:
@@ -111,7 +111,7 @@ def _summed(node: ir.Node, form: Form, forms: Forms) -> float:
 
 
 def _apart(a: Form, b: Form, *, known: bool = False) -> float:
-    """Return how far scales and biases are apart, in proportion to what they do; ``known``, how far they may be."""
+    """Return the relative distance of scales and biases; the largest possible one if ``known``."""
     found: list[float] = []
     sizes = np.abs(a.scale.near), np.maximum(a.size_of_bias, b.size_of_bias)
     for x, y, size in zip((a.scale, a.bias), (b.scale, b.bias), sizes, strict=True):
@@ -128,6 +128,6 @@ def _bound(a: Form, b: Form) -> float:
 
 
 def _gamma(roundings: int) -> float:
-    """Return what so many roundings lose, in proportion."""
+    """Return the relative error of so many roundings."""
     lost = roundings * _UNIT
     return lost / (1 - lost) if lost < 1 else float("inf")

@@ -67,7 +67,7 @@ class _Numbers:
 
 
 def reads_shapes_alone(side: Fragment) -> bool:
-    """Tell whether a side reads nothing of its sources but their shapes."""
+    """Return whether a fragment reads only the shapes of its sources."""
     return all(
         _is_shape(node) for node in side.nodes if any(value in side.inputs for value in node.inputs)
     ) and not any(value in side.inputs for value in side.outputs)
@@ -107,7 +107,7 @@ def prove_shapes(old: Fragment, new: Fragment, facts: Facts) -> Proof | Unproved
 
 
 def _computation(sides: Sequence[Fragment], arrays: Sequence[np.ndarray], facts: Facts) -> Hashable | None:
-    """Return what decides about the results of sides on arrays for their shared inputs; None if it holds much data."""
+    """Return a key of the results of fragments on arrays for their shared inputs; None if it holds much data."""
     shared = shared_inputs(sides)
     tensors = [tensor for side in sides for value in side.constants if (tensor := constant_tensor(value)) is not None]
     if any(held.nbytes > _LONGEST for held in (*arrays, *tensors)):
@@ -147,7 +147,7 @@ def _dimensions(value: ir.Value, numbers: _Numbers) -> list[int] | None:
 
 
 def _computes(sides: tuple[Fragment, Fragment]) -> str:
-    """Say what does more with dimensions than to move them."""
+    """Return the reason if a node computes with dimensions instead of moving them; empty if none does."""
     for side in sides:
         for node in side.moving:
             moves = traits_of(node).kind == "movement" or node.op_type == "Identity" or _keeps_all(node)

@@ -35,7 +35,7 @@ _SLOPES = {"LeakyRelu": 0.01, "ThresholdedRelu": 1.0}
 
 
 def prove_steps(found: Pointwise, facts: Facts, ignores: Collection[str]) -> Proof | Unproved:
-    """Compare two sides around the steps of one of them: thresholds, or what is found where both are monotone."""
+    """Compare two fragments around the steps of one of them: thresholds, or jumps found by bisection."""
     if found.free is None:
         return Unproved("constants vary along every axis")
     old, new = found.sides
@@ -69,7 +69,7 @@ def prove_steps(found: Pointwise, facts: Facts, ignores: Collection[str]) -> Pro
 
 
 class _Compared:
-    """Runs both sides on points of a domain; ``differs`` and ``signs_differ`` say what was seen."""
+    """Runs both fragments on points of a domain; ``differs`` and ``signs_differ`` record differences seen."""
 
     def __init__(self, found: Pointwise, facts: Facts, domain: Points | Floats, ignores: Collection[str]) -> None:
         self.domain, self._found, self._ignores, self._budget = domain, found, ignores, facts.budget
@@ -90,7 +90,7 @@ class _Compared:
         return self._compare(chosen)[0]
 
     def searched(self) -> str:
-        """Halve stretches at whose ends the old side differs, until they are steps; says what is wrong."""
+        """Bisect intervals between points of different levels down to steps; return the violation, or ""."""
         if self._budget.is_spent:
             return SPENT
         points = np.stack(self.domain.ends, axis=1)
