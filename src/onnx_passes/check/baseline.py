@@ -374,5 +374,5 @@ class Narrowing:
         return reduce(lambda data, one: one.inputs_before(data), reversed(self._restrictions), dict(sample))
 
     def read(self, sample: Mapping[str, np.ndarray]) -> Sample:
-        """Return given data restricted to the inputs of the model, unrounded. Raises UsageError if they do not fit."""
+        """Return given data, converted to the restricted model and back. Raises UsageError if they do not fit."""
         return self.drawn(reduce(lambda data, one: one.inputs_after(data), self._restrictions, dict(sample)))

@@ -114,7 +114,7 @@ class Original:
             self._baseline.unreached.note(number, model)
 
     def is_executed(self, model: ir.Model) -> bool:
-        """Return whether a model is, byte by byte, what ran last or, before anything changed it, would have."""
+        """Return whether a model equals, byte by byte, the model that ran last or would have before any change."""
         if self._start is not None:
             return self._start.is_unchanged(self._settings.executor, model)
         return self._baseline is not None and self._baseline.ran(self._settings.executor, model)
@@ -126,7 +126,7 @@ class Original:
         return baseline
 
     def _look_inside(self, baseline: Baseline) -> None:
-        """Run what no sample reaches alone, in the original model: that of a run may have changed already."""
+        """Run the graphs that no sample reaches alone, in the original model: the current one may already differ."""
         if self.has_bodies:
             baseline.unreached = self._unreached(baseline)
 

@@ -62,7 +62,7 @@ class Here:
         self._facts = Facts(model, self._executor, self._budget, self._original)
 
     def prove(self, application: Application, owner: Pass, wanted: Collection[str]) -> Proof | Unproved | None:
-        """Compare the nodes that the application removes with those that it adds."""
+        """Compare the removed nodes of the application with the added ones."""
         assert self._facts is not None
         found = prove_here(application, self._facts, owner.fast_math, wanted)
         assumptions = self._facts.assumptions if isinstance(found, Proof) else ()

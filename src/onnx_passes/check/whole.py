@@ -224,7 +224,7 @@ class WholeModel:
             self._require_expected()
 
     def _coverage(self) -> Coverage | None:
-        """Compare the result of the run with the outputs that the user expects, for any claims of its passes."""
+        """Return the coverage of the samples, also in graphs inside the model as far as these ran."""
         baseline = self._original.baseline
         unreached = None if baseline is None else baseline.unreached
         branches, taken, alone = (0, 0, 0) if unreached is None else unreached.counts
@@ -234,7 +234,7 @@ class WholeModel:
         return (seen or Coverage()).with_branches(branches, taken, alone)
 
     def _require_expected(self) -> None:
-        """Hold the result of the run to the outputs that the user expects, whatever its passes promise."""
+        """Compare the result of the run with the outputs that the user expects, for any claims of its passes."""
         if self._original.baseline is None:
             raise VerificationError(
                 f"the outputs were not compared with those that are expected: {self._original.obstacle}",

@@ -117,7 +117,7 @@ class ChannelsLastConv(Definition):
         return self._lowered(op, call, op.Conv, {})
 
     def _lowered(self, op: Builder, call: Call, operator: Callable[..., ir.Value], more: dict[str, Any]) -> ir.Value:
-        """Let the standard operator compute between transpositions."""
+        """Build the standard operator between transpositions."""
         given, bias, where = call.input(1), call.input(2), name_of(call.node)
         assert given is not None
         axes = _axes(call, given)

@@ -1,4 +1,4 @@
-"""Definition of an operator: its interface, what it computes, its lowering; and the table of all definitions."""
+"""Definition of an operator: its interface, computation and lowering, and the table of all definitions."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class Call:
         return value
 
     def input(self, index: int) -> ir.Value | None:
-        """Return an input, or nothing if it is left out."""
+        """Return an input, or None if it is left out."""
         return self.node.inputs[index] if index < len(self.node.inputs) else None
 
     def constant(self, index: int) -> np.ndarray | None:
-        """Return what an input holds, if it is constant."""
+        """Return the elements of an input, if it is constant."""
         return constant(self.input(index))
 
     def number(self, number: float) -> np.ndarray:
@@ -96,7 +96,7 @@ class Call:
 
 
 class Definition(Operator, ABC):
-    """What one operator is. The docstring of a subclass is the text of its documentation.
+    """Definition of one operator. The docstring of a subclass is the text of its documentation.
 
     ``compute`` says what it computes, in numpy; ``lower`` says the same in standard operators, for any version from 9
     on; ``fast`` may say it in a way that runs faster but reads worse. All three agree bit by bit.
@@ -115,7 +115,7 @@ class Definition(Operator, ABC):
         """Build the result of standard operators."""
 
     def fast(self, op: Builder, call: Call) -> ir.Value:
-        """Build the result of whatever operators ONNX Runtime is fastest with."""
+        """Build the result of the operators that are fastest in ONNX Runtime."""
         return self.lower(op, call)
 
     def infer(self, ctx: ShapeInferenceContext, node: ir.Node) -> None:
@@ -125,7 +125,7 @@ class Definition(Operator, ABC):
             ctx.set_shape_and_dtype(node.outputs[0], first.shape, first.dtype)
 
     def takes(self, node: ir.Node) -> bool:
-        """Tell whether a node that has the name of the operator is one, where several versions share a name."""
+        """Return whether a node is of this version of the operator, if several versions share its name."""
         return True
 
     def call(self, node: ir.Node) -> Call:
@@ -164,7 +164,7 @@ DEFINITIONS: Interface[tuple[Definition, ...]] = Interface(
 
 
 def define(cls: type[D]) -> type[D]:
-    """Let an operator be known by its names in its domains; the class is made once, without arguments."""
+    """Register an operator by its names in its domains; the class is instantiated once, without arguments."""
     made = cls()
 
     def revision(versions: tuple[Definition, ...] | None) -> tuple[Definition, ...]:
@@ -180,12 +180,12 @@ def define(cls: type[D]) -> type[D]:
 
 
 def _is_same(old: type, new: type) -> bool:
-    """Tell a file that is imported again from another version of an operator."""
+    """Return whether two classes are the same definition, as in a file that is imported again."""
     return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
 def _value(given: ir.Attr, wanted: Attribute | None, where: str) -> Any:
-    """Return the value of an attribute in the wanted type; what the operator does not know is let through."""
+    """Return the value of an attribute in the wanted type; attributes unknown to the operator are kept as they are."""
     if given.is_ref():
         raise ModelError(f"the attribute '{given.name}' is only known where the function is called", where=where)
     value = given.value
@@ -208,7 +208,7 @@ def _value(given: ir.Attr, wanted: Attribute | None, where: str) -> Any:
 
 
 def definition_of(node: ir.Node) -> Definition | None:
-    """Return the definition of the operator of a node, or nothing for standard and unknown ones."""
+    """Return the definition of the operator of a node, or None for standard and unknown ones."""
     if not node.domain:
         return None
     return next((definition for definition in DEFINITIONS.get(node) or () if definition.takes(node)), None)

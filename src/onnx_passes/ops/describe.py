@@ -27,7 +27,7 @@ def operator_names() -> list[str]:
 
 
 def definitions_named(name: str) -> tuple[Definition, ...]:
-    """Return the definitions that a name means, in whatever case: several where versions share it, or none."""
+    """Return the definitions of a name in upper or lower case: several if versions share it, or none."""
     folded = name.casefold()
     return tuple(
         definition
@@ -37,7 +37,7 @@ def definitions_named(name: str) -> tuple[Definition, ...]:
 
 
 def to_text(definition: Definition) -> str:
-    """Describe what an operator computes, its inputs and attributes, and where it is found."""
+    """Describe the computation of an operator, its inputs and attributes, and its names and domains."""
     parts = [f"{definition.name} (operator)", inspect.getdoc(type(definition)) or "(no documentation)"]
     inputs = [f"  {item.name}: {item.doc}{' (optional)' if item.optional else ''}" for item in definition.inputs]
     parts.append("Inputs:\n" + "\n".join(inputs))
@@ -92,7 +92,7 @@ def key_of(name: str) -> Key:
 
 
 def family_of(operator: ir.Node | Key) -> Family:
-    """Return what kind of operator it is, for its colour."""
+    """Return the family of an operator, for its colour."""
     if QUANTIZERS.get(operator) or any(isinstance(each, Quantizing) for each in DEFINITIONS.get(operator) or ()):
         return "quantizer"
     traits = TRAITS.get(operator)
@@ -105,7 +105,7 @@ def family_of(operator: ir.Node | Key) -> Family:
 
 
 def operand_names(operator: ir.Node | Key) -> tuple[str, ...]:
-    """Return what an operator calls its inputs; nothing of operators that nobody knows."""
+    """Return the names of the inputs of an operator; an empty tuple for unknown operators."""
     definition = next(iter(DEFINITIONS.get(operator) or ()), None)
     if definition is not None:
         return tuple(given.name for given in definition.inputs)
@@ -114,7 +114,7 @@ def operand_names(operator: ir.Node | Key) -> tuple[str, ...]:
 
 
 def expander(defined: Collection[ir.OperatorIdentifier] = (), *, fast: bool = True) -> Expand:
-    """Make a function that builds what stands for a node, or nothing for nodes that need nothing.
+    """Return a function that builds the expansion of a node, or returns None for nodes that need none.
 
     Operators in ``defined`` are left alone: the model has a function for them. The last node that is built has the
     output of the original; discard the builder when done with it.
@@ -174,7 +174,7 @@ def _replace(scope: ir.Graph | ir.Function, node: ir.Node, built: Builder) -> No
 
 
 def uses_custom_operators(graph: ir.Graph | ir.Function) -> bool:
-    """Tell whether a node, in the graph or a subgraph, is of an operator that is defined here."""
+    """Return whether a node, in the graph or a subgraph, is of an operator that is defined here."""
     return any(
         node.domain and definition_of(node) is not None for scope in (graph, *all_graphs(graph)) for node in scope
     )

@@ -38,7 +38,7 @@ class Functions:
         self._by_body: dict[tuple[str, str, bytes], ir.Function] = {}
 
     def get(self, definition: Definition, node: ir.Node) -> ir.Function:
-        """Return the function that computes what a node does, for any contents of its inputs.
+        """Return the function that computes a node, for any contents of its inputs.
 
         Raises ModelError where the definition needs to know more than types and shapes of the inputs.
         """
@@ -134,7 +134,7 @@ def _build(definition: Definition, node: ir.Node, imports: Mapping[str, int], fo
 
 
 def _name_and_forget(graph: ir.Graph, result: ir.Value) -> None:
-    """Name what the body computes, and drop what building it took: types are those of the call."""
+    """Name the values of the body, and reset types and shapes, since types are those of the call."""
     for number, node in enumerate(graph, start=1):
         for index, value in enumerate(node.outputs):
             further = f"_{index}" if index else ""

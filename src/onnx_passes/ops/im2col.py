@@ -103,7 +103,7 @@ def patches(attributes: Mapping[str, Any] | Call) -> SlidingWindows:
 
 
 def parse_shape(text: str, where: str | None) -> ir.Shape | None:
-    """Read a shape of four numbers such as ``(1, 8, 8, 3)``; nothing if there is no text."""
+    """Parse a shape of four numbers such as ``(1, 8, 8, 3)``; None if the text is empty."""
     if not text:
         return None
     parts = [part.strip() for part in text.strip("()[] ").split(",")]

@@ -62,7 +62,7 @@ def _order(attributes: Mapping[str, Any] | Call, where: str | None = None) -> li
 
 @define
 class DebugMarker(Definition):
-    """Hand a value on as it is; the name is for those who look for it."""
+    """Return the input unchanged; the attribute marks the value for tools that look for it."""
 
     name = "DebugMarker"
     inputs = (Input("x", "the value"),)

@@ -112,11 +112,11 @@ class QuantAvgPool2d(Quantizing, Definition):
     )
 
     def bits(self, node: ir.Node) -> float | None:
-        """Return what the attribute says."""
+        """Return the number of bits given by the attribute."""
         return float(node.attributes.get_int("obits", 0)) or None
 
     def signed(self, node: ir.Node) -> bool | None:
-        """Return what the attribute says."""
+        """Return the signedness given by the attribute."""
         return bool(node.attributes.get_int("signed", 0))
 
     def compute(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:

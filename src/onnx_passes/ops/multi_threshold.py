@@ -1,4 +1,4 @@
-"""MultiThreshold: count the thresholds that a value has reached; and what other operators with thresholds share."""
+"""MultiThreshold, which counts the thresholds that a value has reached, and helpers of operators like it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class MultiThreshold(CountingThresholds, Definition):
         return self._build(op, call, fast=False)
 
     def fast(self, op: Builder, call: Call) -> ir.Value:
-        """Build the result of whatever operators ONNX Runtime is fastest with."""
+        """Build the result of the operators that are fastest in ONNX Runtime."""
         return self._build(op, call, fast=True)
 
     def _build(self, op: Builder, call: Call, *, fast: bool) -> ir.Value:

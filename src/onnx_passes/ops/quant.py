@@ -92,7 +92,7 @@ class Quant(Quantizer):
         return None if bits is None else float(bits.max())
 
     def signed(self, node: ir.Node) -> bool | None:
-        """Return what the attribute says."""
+        """Return the signedness given by the attribute."""
         return bool(node.attributes.get_int("signed", 1))
 
     def quantize(self, inputs: Sequence[np.ndarray], attributes: Mapping[str, Any]) -> np.ndarray:

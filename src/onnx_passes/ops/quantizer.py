@@ -1,4 +1,4 @@
-"""Quantizers: what makes an operator one, the precision that it computes in, and how its parameters broadcast."""
+"""Quantizers: their interface, the precision that they compute in, and the broadcast of their parameters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BIPOLAR_LEVELS = IntegerLevels(-1, 1, 2, "BIPOLAR")
 
 
 class Quantizing:
-    """What is asked of quantizers; whoever knows the ``grid`` of one knows the rest."""
+    """Interface of quantizers; all other facts follow from the ``grid`` if it is known."""
 
     implements: ClassVar[tuple[str, ...]] = ("quantizer",)
     to_integers: ClassVar[bool] = True
@@ -54,7 +54,7 @@ class Quantizing:
     """Whether the result jumps where the first input moves by the last bit."""
 
     def grid(self, node: ir.Node) -> IntegerGrid | None:
-        """Return the levels, for any input; nothing where parameters are computed."""
+        """Return the levels, for any input; None if parameters are computed."""
         return None
 
     def levels(self, node: ir.Node) -> IntegerLevels | str:
@@ -67,21 +67,21 @@ class Quantizing:
         return IntegerLevels(found.low, found.high, found.step)
 
     def edge(self, node: ir.Node, level: int) -> Edge | None:
-        """Return where a level begins, of a node without scale and zero point; nothing where it does not say."""
+        """Return the decision boundary of a level, of a node without scale and zero point; None if unknown."""
         return None
 
     def bits(self, node: ir.Node) -> float | None:
-        """Return the number of bits of the levels; nothing where it depends on the run."""
+        """Return the number of bits of the levels; None if it depends on the run."""
         found = self.grid(node)
         return None if found is None else float(((found.high - found.low) // found.step).bit_length())
 
     def signed(self, node: ir.Node) -> bool | None:
-        """Tell whether there are negative levels."""
+        """Return whether there are negative levels; None if unknown."""
         found = self.grid(node)
         return None if found is None else found.low < 0
 
     def per(self, node: ir.Node) -> str:
-        """Tell what one scale is for: ``tensor``, ``channel``, or nothing where it is not known."""
+        """Return the extent of one scale: ``tensor``, ``channel``, or an empty text if unknown."""
         shape = static_shape(argument(node, 1))
         return "" if shape is None else "tensor" if all(extent == 1 for extent in shape) else "channel"
 
@@ -97,7 +97,7 @@ class CountingThresholds(Quantizing):
         return float(shape[-1].bit_length()) if shape else None
 
     def per(self, node: ir.Node) -> str:
-        """Return that there is no scale."""
+        """Return an empty text, since there is no scale."""
         return ""
 
 
@@ -118,7 +118,7 @@ class LinearQuantizing(Quantizing):
         return None if dtype is None else dtype.itemsize * 8
 
     def signed(self, node: ir.Node) -> bool | None:
-        """Tell whether the integer type is signed; floats are."""
+        """Return whether the integer type is signed; floats are."""
         dtype = self.dtype(node)
         return None if dtype is None else not dtype.is_integer() or dtype.is_signed()
 
@@ -127,7 +127,7 @@ class Dequantizing(LinearQuantizing):
     """DequantizeLinear: the integers of a quantizer that is stored, or comes before."""
 
     def dtype(self, node: ir.Node) -> ir.DataType | None:
-        """Return the type of what is read."""
+        """Return the type of the first input."""
         value = argument(node, 0)
         return None if value is None else value.dtype
 
@@ -163,18 +163,18 @@ QUANTIZING_PRODUCTS = frozenset({"DynamicQuantizeLSTM", "DynamicQuantizeMatMul"}
 
 
 def quantizer_of(node: ir.Node) -> Quantizing | None:
-    """Return what is known of a node as a quantizer, or nothing if it is none."""
+    """Return the interface of a node as a quantizer, or None for any other node."""
     definition = definition_of(node)
     return definition if isinstance(definition, Quantizing) else QUANTIZERS.get(node)
 
 
 def is_quantizer(node: ir.Node) -> bool:
-    """Tell whether a node makes integers, or other levels, of anything."""
+    """Return whether a node is a quantizer, to integers or other levels."""
     return quantizer_of(node) is not None
 
 
 def has_scales(node: ir.Node) -> bool:
-    """Tell whether a node reads what integers are multiples of: it makes them, takes them back or multiplies them."""
+    """Return whether a node reads scales of integers: it is a quantizer, a dequantizer, or a scaled product."""
     return is_quantizer(node) or node.op_type == "DequantizeLinear" or node.op_type in SCALED_PRODUCTS
 
 
@@ -227,19 +227,19 @@ class Quantizer(Quantizing, Definition):
 
 
 def rounds_to_integers(node: ir.Node | None) -> bool:
-    """Tell whether a node is of a quantizer that is defined here, to integers times a scale, element by element."""
+    """Return whether a node is an elementwise quantizer defined here, to integers times a scale."""
     definition = None if node is None else definition_of(node)
     return isinstance(definition, Quantizer) and definition.to_integers
 
 
 def parameter(node: ir.Node, index: int) -> np.ndarray | None:
-    """Return what a parameter of a node holds, if it is constant and not empty."""
+    """Return the elements of a parameter of a node, if it is constant and not empty."""
     array = constant(argument(node, index))
     return None if array is None or not array.size else array
 
 
 def is_everywhere(node: ir.Node, index: int, number: float) -> bool:
-    """Tell whether a parameter of a node is constant, and the same number everywhere."""
+    """Return whether a parameter of a node is constant, and the same number everywhere."""
     array = parameter(node, index)
     return array is not None and bool(np.all(array == number))
 
@@ -277,7 +277,7 @@ class Working(Call):
         self._inputs: dict[int, ir.Value] = {}
 
     def input(self, index: int) -> ir.Value | None:
-        """Return an input, or nothing if it is left out."""
+        """Return an input in the type of the computation, or None if it is left out."""
         value = super().input(index)
         if value is None or (value.dtype or self._given) in (None, self.dtype):
             return value
@@ -286,7 +286,7 @@ class Working(Call):
         return self._inputs[index]
 
     def constant(self, index: int) -> np.ndarray | None:
-        """Return what an input holds, if it is constant."""
+        """Return the elements of an input in the type of the computation, if it is constant."""
         found = super().constant(index)
         return None if found is None else found.astype(self.dtype.numpy(), copy=False)
 
@@ -295,7 +295,7 @@ class Working(Call):
         return np.array(number, self.dtype.numpy())
 
     def is_scalar(self, array: np.ndarray) -> bool:
-        """Tell whether a parameter is one number that leaves the rank of the values alone."""
+        """Return whether a parameter is one number that leaves the rank of the values alone."""
         shape = self.node.inputs[0].shape if self.node.inputs[0] is not None else None
         return array.ndim == 0 or (array.size == 1 and shape is not None and array.ndim <= len(shape))
 

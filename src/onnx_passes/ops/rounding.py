@@ -38,7 +38,7 @@ def rounding_mode(default: str) -> Attribute:
 
 
 def round_nodes(op: Builder, call: Call, mode: str, x: ir.Value) -> ir.Value:
-    """Build what rounds a value of the type that ``call`` makes numbers of."""
+    """Build the nodes that round a value of the type that ``call`` makes numbers of."""
     if mode == "CEIL":
         return op.Ceil(x)
     if mode == "FLOOR":
@@ -74,7 +74,7 @@ def equal(op: Builder, x: Any, y: Any) -> ir.Value:
 
 
 def power_of_two(op: Builder, exponent: Any, dtype: ir.DataType) -> ir.Value:
-    """Raise two to a power of the given type; computed in float64 and rounded once, whatever the type."""
+    """Raise two to a power of the given type; computed in float64 and rounded once, for any type."""
     two = np.array(2, np.float64)
     if dtype is ir.DataType.DOUBLE:
         return op.Pow(two, exponent)
@@ -126,7 +126,7 @@ def clamp(x: np.ndarray, bits: np.ndarray, *, signed: bool, narrow: bool) -> np.
 def clamp_nodes(
     op: Builder, call: Working, x: ir.Value, bits: int, *, signed: bool, narrow: bool, negative_zero: bool
 ) -> ir.Value:
-    """Build what brings values into the range of bits that an input tells.
+    """Build the nodes that clamp values to the range of bits given by an input.
 
     Which of two zeros is the greater is left open by Clip, Min and Max, so they serve where it does not matter: the
     range does not end at zero, or values are never the negative one.

@@ -165,7 +165,7 @@ def search(op: Builder, x: ir.Value, steps: Steps, compare: Compare = reached) -
 
 
 def can_count_by_search(op: Builder, kind: np.dtype[Any]) -> bool:
-    """Tell whether thresholds that are not constant can be sorted, in the type in which they are compared."""
+    """Return whether computed thresholds can be sorted, in the type in which they are compared."""
     return op.opset >= _SORTED_UPWARDS and kind.name in ADDED
 
 

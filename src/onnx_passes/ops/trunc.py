@@ -49,11 +49,11 @@ class TruncToBits(Quantizer):
     attributes = (rounding_mode("FLOOR"),)
 
     def takes(self, node: ir.Node) -> bool:
-        """Tell whether a node is of this version."""
+        """Return whether a node is of this version."""
         return len(node.inputs) <= len(self.inputs)
 
     def levels(self, node: ir.Node) -> IntegerLevels | str:
-        """Say that nothing is clamped."""
+        """Return the reason why the operator has no levels: it does not clamp."""
         return "what it rounds to has no bounds"
 
     def bits(self, node: ir.Node) -> float | None:
@@ -102,7 +102,7 @@ class Trunc(Quantizer):
     )
 
     def takes(self, node: ir.Node) -> bool:
-        """Tell whether a node is of this version."""
+        """Return whether a node is of this version."""
         return len(node.inputs) >= len(self.inputs)
 
     def levels(self, node: ir.Node) -> IntegerLevels | str:

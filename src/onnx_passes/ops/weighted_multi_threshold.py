@@ -68,7 +68,7 @@ class WeightedMultiThreshold(CountingThresholds, Definition):
         return self._build(op, call, fast=False)
 
     def fast(self, op: Builder, call: Call) -> ir.Value:
-        """Build the result of whatever operators ONNX Runtime is fastest with."""
+        """Build the result of the operators that are fastest in ONNX Runtime."""
         return self._build(op, call, fast=True)
 
     def _build(self, op: Builder, call: Call, *, fast: bool) -> ir.Value:
@@ -131,7 +131,7 @@ def _require_countable(
 
 
 def _sums(thresholds: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return what the weights of reached thresholds sum up to, by the number of them, added as they are given."""
+    """Return the sums of the weights of reached thresholds, by the number of them, in the given order."""
     none = np.zeros((*thresholds.shape[:-1], 1), weights.dtype)
     if (thresholds[..., 1:] >= thresholds[..., :-1]).all():
         return np.cumsum(np.concatenate([none, weights], axis=-1), axis=-1, dtype=weights.dtype)

@@ -90,7 +90,7 @@ class SlidingWindows:
         return amount
 
     def fit(self, sizes: Sequence[int]) -> bool:
-        """Tell whether there is a window along all axes of these sizes."""
+        """Return whether there is a window along all axes of these sizes."""
         return all(size + sum(self.padding(axis)) >= self.extent(axis) for axis, size in enumerate(sizes))
 
     def starts(self, axis: int, size: int) -> np.ndarray:
@@ -152,7 +152,7 @@ _LARGEST_MULTIPLE = 1 << 16
 
 
 def windows_of(node: ir.Node, kernel: Sequence[int]) -> SlidingWindows | None:
-    """Return how the windows of a node slide over its first input; nothing where sizes are not known."""
+    """Return how the windows of a node slide over its first input; None if sizes are unknown."""
     sizes, axes = image_sizes(node), len(kernel)
     if sizes is None or len(sizes) != axes:
         return None
@@ -165,7 +165,7 @@ def windows_of(node: ir.Node, kernel: Sequence[int]) -> SlidingWindows | None:
 
 
 def pads_of(node: ir.Node, kernel: Sequence[int]) -> list[int] | None:
-    """Return the padding of a node, computed where it is left open; nothing where that needs unknown sizes."""
+    """Return the padding of a node, computed for automatic padding; None if that needs unknown sizes."""
     axes, mode = len(kernel), node.attributes.get_string("auto_pad", "NOTSET")
     if mode == "VALID" or not mode.startswith("SAME"):
         return [0] * 2 * axes if mode == "VALID" else list(node.attributes.get_ints("pads") or (0,) * 2 * axes)
@@ -193,7 +193,7 @@ def image_sizes(node: ir.Node) -> list[int] | None:
 
 
 def met(windows: SlidingWindows, sizes: Sequence[int]) -> list[np.ndarray]:
-    """Tell for each axis, as ``[windows, taps]``, which taps of which window meet the image."""
+    """Return for each axis, as ``[windows, taps]``, which taps of which window meet the image."""
     found: list[np.ndarray] = []
     for axis, size in enumerate(sizes):
         place = windows.starts(axis, size)[:, None] + windows.offsets(axis) - windows.padding(axis)[0]
@@ -210,14 +210,14 @@ def counts(windows: SlidingWindows, sizes: Sequence[int]) -> np.ndarray:
 
 
 class Averaged(NamedTuple):
-    """What averages of windows are in terms of their sums: each is ``sum * factors / multiple``."""
+    """Averages of windows in terms of their sums: each is ``sum * factors / multiple``."""
 
     factors: np.ndarray
     multiple: int
 
 
 def averaged(node: ir.Node) -> Averaged | None:
-    """Return by what the windows of an AveragePool are divided, as integer factors of one fraction.
+    """Return the divisors of the windows of an AveragePool, as integer factors of one fraction.
 
     Nothing where sizes are not known, where padding counts for windows that hang over it, which runtimes divide
     differently, or where no moderate number is a multiple of all numbers of elements.

@@ -50,7 +50,7 @@ class XnorPopcountMatMul(Definition):
         return op.Mul(op.Add(product, call.number(length)), call.number(0.5))
 
     def infer(self, ctx: ShapeInferenceContext, node: ir.Node) -> None:
-        """Infer what a matrix product has."""
+        """Infer the type and shape of a matrix product."""
         from onnx_shape_inference import registry
 
         registry.collect()

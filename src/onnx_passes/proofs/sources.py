@@ -111,7 +111,7 @@ def _hash(*texts: str) -> str:
 
 @functools.cache
 def _source(definition: Definition) -> _Source | None:
-    """Return the source of a definition; None if there is no such definition."""
+    """Return the source of a definition; None if it does not exist."""
     place, name = definition
     module = _read(place)
     if module is None:
@@ -377,5 +377,5 @@ def _compiler(law: LawText) -> Definition:
 
 
 def numbered(names: Sequence[str]) -> list[str]:
-    """Number the rules of a pass that have one name: the second one is ``rule#2``."""
+    """Return the names of the rules of a pass, with repeated ones numbered: the second one is ``rule#2``."""
     return [f"{name}#{before + 1}" if (before := names[:at].count(name)) else name for at, name in enumerate(names)]

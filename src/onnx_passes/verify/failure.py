@@ -95,7 +95,7 @@ def fact_lines(facts: Mapping[str, str]) -> list[str]:
 
 
 def failed_step(record: StepRecord, step: Step, failure: Failure, what: str = "") -> PostconditionError:
-    """Mark a step as failed, and return the error for it; ``what`` describes the difference in the words of users."""
+    """Mark a step as failed, and return its error, with the difference in the words of users."""
     record.status, record.reason = Status.FAILED, failure.difference
     record.evidence = Evidence("failed", failure.claim, reason=failure.difference)
     error = PostconditionError(f"Post-condition for pass '{type(step.pass_).__name__}' failed", failure)

@@ -252,7 +252,7 @@ class Excuses:
         return max(promise.share(compare(reference[number], current[number])) for number in wrong)
 
     def _unchecked(self) -> tuple[dict[int, Step], dict[int, Step]]:
-        """Return the steps without a local check: those that claim equality, and all others."""
+        """Return the steps without a local check: steps that claim equality, and all others."""
         equal, others = dict[int, Step](), dict[int, Step]()
         for record, step in self._pending:
             if step.name == EXPLICIT or not record.modified or record.all_evidence.is_proved:

@@ -36,13 +36,13 @@ def critical_values(node: ir.Node, index: int, rank: int) -> list[Array]:
 
 
 def _at(*values: float, any_input: bool = False) -> Critical:
-    """Yield values that are special whatever the parameters are, of the first input or of any."""
+    """Yield values that are special for any parameters, of the first input or of any."""
     arrays = [np.array(value) for value in values]
     return lambda node, index, rank: iter(arrays if any_input or index == 0 else ())
 
 
 def _first(found: Callable[[ir.Node], Iterator[Array]]) -> Critical:
-    """Yield what is special of the first input, by the parameters of a node."""
+    """Yield special values of the first input, by the parameters of a node."""
     return lambda node, index, rank: found(node) if index == 0 else iter(())
 
 
@@ -97,7 +97,7 @@ def _thresholds(node: ir.Node, index: int, rank: int) -> Iterator[Array]:
 
 
 def _ties(node: ir.Node, index: int, rank: int) -> Iterator[Array]:
-    """Yield the ties of a quantizer at its ends and around zero, and what lies beyond."""
+    """Yield the ties of a quantizer at its ends and around zero, and values beyond its ends."""
     grid = grid_of(node, rank) if index == 0 else None
     if grid is None or not broadcasts(grid, np.broadcast(grid.scale, grid.zero).shape):
         return

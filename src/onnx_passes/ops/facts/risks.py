@@ -38,7 +38,7 @@ _FARTHEST = 16
 
 
 def may_crash(model: ir.Model) -> bool:
-    """Tell whether running a model may end the process, or never end itself."""
+    """Return whether running a model may end the process, or never terminate."""
     scopes = (model.graph, *model.functions.values())
     return any(node.op_type in _SUSPECTS and _is_risky(node) for scope in scopes for node in all_nodes(scope))
 
@@ -53,7 +53,7 @@ def _is_risky(node: ir.Node) -> bool:
 
 
 def _divides_safely(node: ir.Node) -> bool:
-    """Tell whether a division is one of floats, or its divisor is known to be neither 0 nor -1."""
+    """Return whether a division is one of floats, or its divisor is known to be neither 0 nor -1."""
     if len(node.inputs) < 2 or node.inputs[1] is None:
         return True
     if any(_is_float(value) for value in (*node.outputs, *node.inputs)):
@@ -68,7 +68,7 @@ def is_safe_divisor(value: ir.Value | None) -> bool:
 
 
 def _is_float(value: ir.Value | None) -> bool:
-    """Tell whether a value holds floats; where types were not inferred, the nodes before it say so."""
+    """Return whether a value holds floats; without an inferred type, its producers decide."""
     for _ in range(_FARTHEST):
         if value is None:
             return False

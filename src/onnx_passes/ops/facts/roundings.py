@@ -1,4 +1,4 @@
-"""Roundings of operators: how many terms they sum up, what cancels in them, and which of them round nothing."""
+"""Roundings of operators: the number of terms they sum up, cancellation, and operators that round nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators require of the sizes of their inputs: that two are equal, or one a multiple of the other."""
+"""Requirements of operators on the sizes of their inputs: equal sizes, or multiples of each other."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def size_of(bounds: Bounds) -> int:
 
 
 def summed_axes(node: ir.Node, index: int, length: int) -> tuple[int, ...] | None:
-    """Return the axes of an operand, of so many axes, that are added up; nothing where these are not all elements."""
+    """Return the axes of an operand, of so many axes, that are summed; None if a sum takes only some elements."""
     if node.op_type == "Einsum":
         found = contraction_of(node)
         return None if found is None else found.summed_axes(index)
@@ -123,7 +123,7 @@ def largest_norm(node: ir.Node, weights: np.ndarray) -> int:
 
 
 def sums_between(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None]) -> Bounds | None:
-    """Return what some of the products add up to at least and at most: no sum leaves it, whatever its order."""
+    """Return bounds of the sums of any of the products, which hold for any order of summation."""
     left, right = (bounds(value) for value in node.inputs[:2])
     if left is None or right is None:
         return None
@@ -140,7 +140,7 @@ def sums_between(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | Non
 
 
 def sums_within(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None], limit: float) -> bool:
-    """Tell whether no sum passes a limit; types alone often tell, without a look at the weights."""
+    """Return whether no sum exceeds a limit; types alone often decide, without reading the weights."""
     left, right = (bounds(value) for value in node.inputs[:2])
     if left is None or right is None:
         return False
@@ -152,7 +152,7 @@ def sums_within(node: ir.Node, bounds: Callable[[ir.Value | None], Bounds | None
 
 
 def sums_of(weights: np.ndarray, bounds: Bounds, axes: tuple[int, ...]) -> Bounds:
-    """Return what some of the products of weights with integers add up to at least and at most."""
+    """Return bounds of the sums of any of the products of weights with integers."""
     wide = weights.astype(np.float64)
     positive, negative = (np.maximum(part, 0).sum(axis=axes) for part in (wide, -wide))
     above, below = max(bounds[1], 0), max(-bounds[0], 0)
@@ -161,5 +161,5 @@ def sums_of(weights: np.ndarray, bounds: Bounds, axes: tuple[int, ...]) -> Bound
 
 
 def greatest_sum(weights: np.ndarray, bounds: Bounds, axes: tuple[int, ...]) -> int:
-    """Return what some of the products of weights with integers add up to at most, in size."""
+    """Return the magnitude bound of the sums of any of the products of weights with integers."""
     return size_of(sums_of(weights, bounds, axes))

@@ -25,11 +25,11 @@ NOMINAL = 64
 
 
 class UnknownSizeError(Exception):
-    """A size is not known, not even as a formula; the text says of what."""
+    """A size is not known, not even as a formula; the text names the value."""
 
 
 def total(amounts: Iterable[Amount | None]) -> Amount:
-    """Add what is known."""
+    """Add the known amounts."""
     number, symbolic = 0, dict[Monomial, int]()
     for amount in amounts:
         if isinstance(amount, int):
@@ -89,7 +89,7 @@ WORK: Interface[Formula] = Interface("work", "its multiply-accumulates and other
 
 
 def work_of(node: ir.Node) -> Work | None:
-    """Return the work of a node, or nothing for an operator without a formula. Raises UnknownSizeError."""
+    """Return the work of a node, or None for an operator without a formula. Raises UnknownSizeError."""
     formula = WORK.get(node)
     return None if formula is None else formula(node)
 

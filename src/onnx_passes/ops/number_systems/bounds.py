@@ -1,4 +1,4 @@
-"""A-priori bounds of rounding: how far what a runtime computes may be from the real number, for inputs in a range.
+"""A-priori bounds of rounding: the largest distance of a computed result from the real number, for inputs in a range.
 
 Each term gets the interval of its real value and a bound of the error of its computed one (the standard model: every
 operation rounds by at most one part in 2ᵖ⁺¹, sums of n numbers in any order by γₙ₋₁). Functions that are approximated

@@ -151,7 +151,7 @@ class _Residual(Arithmetic[Residues]):
         return bool(np.array_equal(x.at, np.broadcast_to(wanted, x.at.shape)))
 
     def assume(self, text: str) -> None:
-        """Note what a result rests on."""
+        """Record an assumption of a result."""
         self._field.assumed.add(text)
 
     def length(self, rows: Residues) -> int:
@@ -209,7 +209,7 @@ class Field(RealAlgebra):
         return self._made(np.where(finite[..., None], at, self._by_label(label)["at"]), label)
 
     def scalar(self, symbol: Symbol, operands: Sequence[np.ndarray]) -> Array:
-        """Compute in the fields what real numbers obey; what jumps is random."""
+        """Compute operations of real numbers in the fields; results of functions with jumps are random."""
         operands = np.broadcast_arrays(*operands)
         label = self.labels.scalar(symbol, [operand["label"] for operand in operands])
         return self._computed(REAL_FUNCTIONS, symbol, operands, label, [operand["rootless"] for operand in operands])
@@ -267,7 +267,7 @@ class Field(RealAlgebra):
 
 
 def compared(a: Array, b: Array) -> tuple[Array, Array]:
-    """Tell which elements are the same real numbers at all points that count, and which are not; others are open."""
+    """Return which elements are the same real numbers at all points that count, and which differ; others are open."""
     equal = a["at"][..., :POINTS] == b["at"][..., :POINTS]
     counts = ~(a["rootless"] | b["rootless"])[..., :POINTS]
     agree = (equal | ~counts).all(-1)
@@ -275,7 +275,7 @@ def compared(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _jumps(symbol: Symbol) -> bool:
-    """Tell whether a result says nothing to real numbers: it is an integer or truth value, or is rounded."""
+    """Return whether a result has no real counterpart: it is an integer or truth value, or is rounded."""
     return not symbol.dtype.is_floating_point() or traits_of(symbol.name).decides
 
 

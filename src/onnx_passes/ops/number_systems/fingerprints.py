@@ -1,4 +1,4 @@
-"""The algebra of fingerprints: an element is a random-looking number of 64 bits for what it is computed from.
+"""The algebra of fingerprints: an element is a pseudorandom number of 64 bits for the term that computes it.
 
 Equal fingerprints mean equal terms, but for a chance of about n²/2⁶⁵ among n elements; fingerprints of different
 seeds are independent. All of it is vectorised: a node costs a few operations of numpy, whatever its size.

@@ -191,7 +191,7 @@ def _extreme(terms: Terms, symbol: Symbol, args: tuple[int, ...]) -> int | None:
 
 @_lemma("Cast")
 def _cast(terms: Terms, symbol: Symbol, args: tuple[int, ...]) -> int | None:
-    """Take what went through a wider type, which holds it exactly, as it was before."""
+    """Drop a cast through a wider type, which holds the number exactly."""
     (x,) = args
     inner, target = terms.symbols[x], symbol.dtype
     if inner.name != "Cast" or not _holds(inner.dtype, inner.sources[0]):
@@ -206,7 +206,7 @@ def _cast(terms: Terms, symbol: Symbol, args: tuple[int, ...]) -> int | None:
 
 
 def _holds(wide: ir.DataType, narrow: ir.DataType) -> bool:
-    """Tell whether a type has a number for each one of another type."""
+    """Return whether a type has a number for each one of another type."""
     if narrow is _BOOL:
         return True
     if wide is _BOOL:
@@ -283,7 +283,7 @@ def _or(terms: Terms, symbol: Symbol, args: tuple[int, ...]) -> int:
 
 @_lemma("Xor")
 def _xor(terms: Terms, symbol: Symbol, args: tuple[int, ...]) -> int:
-    """Associate, commute; what is there twice, constants and negations are counted."""
+    """Associate and commute; repeated terms, constants and negations are counted."""
     odd, counted = False, dict[int, int]()
     for arg in args:
         negates = terms.symbols[arg].name == "Not"

@@ -25,7 +25,7 @@ _LIPSCHITZ = {"Sigmoid": 0.25, "Tanh": 1.0, "Erf": 1.1284, "Relu": 1.0, "Abs": 1
 
 
 class Expansion:
-    """Polynomials of terms, over those that are not sums and products."""
+    """Polynomials of terms, in variables that are not sums and products."""
 
     def __init__(self, terms: Terms, sizes: Mapping[int, Bound], unit: float) -> None:
         self._terms = terms
@@ -118,7 +118,7 @@ class Expansion:
 
 
 def _of_parameters(symbol: Symbol, args: list[Polynomial]) -> Polynomial | None:
-    """Expand what is polynomial only where some operands are constant."""
+    """Expand operators that are polynomial only if some operands are constant."""
     if symbol.name == "Gemm":
         alpha, beta, biased = symbol.params
         return _sum(

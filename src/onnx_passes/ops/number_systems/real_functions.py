@@ -1,4 +1,4 @@
-"""Functions of real numbers, one entry each, over any arithmetic: what scalar functions and sums are before rounding.
+"""Functions of real numbers, one entry each, over any arithmetic: scalar functions and sums before rounding.
 
 ``RealAlgebra`` evaluates semantics of operators with them. An arithmetic decides what a real number is: an exact
 number, an interval, a double with a bound of its error, a number modulo primes.
@@ -300,7 +300,7 @@ REAL_SEQUENCES: dict[str, RealFunction] = {
 
 
 class RealAlgebra(Algebra):
-    """Elements are the real numbers of an arithmetic; what real numbers do not determine is refused."""
+    """Elements are the real numbers of an arithmetic; results that depend on rounding are refused."""
 
     exact = False
     decides = True

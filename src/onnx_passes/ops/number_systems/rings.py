@@ -20,7 +20,7 @@ Polynomial = dict[tuple[int, ...], int]
 
 
 def is_ring(dtype: ir.DataType) -> bool:
-    """Tell whether numbers of a type wrap around."""
+    """Return whether numbers of a type wrap around."""
     return dtype.is_integer()
 
 

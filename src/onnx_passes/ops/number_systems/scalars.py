@@ -25,7 +25,7 @@ Undefined = Callable[..., np.ndarray]
 
 @dataclass(frozen=True)
 class Scalar:
-    """A scalar function: what it computes, given the symbol and its operands, and whether all runtimes agree.
+    """A scalar function: its computation, given the symbol and its operands, and whether all runtimes agree.
 
     ``undefined`` tells for which operands they do not all the same.
     """
@@ -54,12 +54,12 @@ def compute(symbol: Symbol, operands: list[np.ndarray]) -> np.ndarray:
 
 
 def is_known(symbol: Symbol) -> bool:
-    """Tell whether it is known what a scalar function computes."""
+    """Return whether the semantics of a scalar function is known."""
     return SCALARS.get(("", symbol.name)) is not None
 
 
 def is_settled(symbol: Symbol, operands: Sequence[np.ndarray] | None = None) -> bool:
-    """Tell whether every runtime computes the same bits, of given operands or of all."""
+    """Return whether every runtime computes the same bits, of given operands or of all."""
     scalar = SCALARS.get(("", symbol.name))
     if scalar is None or not scalar.settled:
         return False
@@ -67,7 +67,7 @@ def is_settled(symbol: Symbol, operands: Sequence[np.ndarray] | None = None) -> 
 
 
 def undefined(symbol: Symbol, operands: Sequence[np.ndarray]) -> np.ndarray:
-    """Tell for which operands runtimes may differ: division by zero, casts out of range, the larger of two zeros."""
+    """Return for which operands runtimes may differ: division by zero, casts out of range, Max of two zeros."""
     scalar = SCALARS.get(("", symbol.name))
     if scalar is None or scalar.undefined is None:
         return np.zeros((), bool)
@@ -106,12 +106,12 @@ class Numbers(Algebra):
 
 
 def is_integer(dtype: ir.DataType) -> bool:
-    """Tell whether a type holds integers, which wrap around."""
+    """Return whether a type holds integers, which wrap around."""
     return dtype.is_integer()
 
 
 def is_float(dtype: ir.DataType) -> bool:
-    """Tell whether a type holds floats."""
+    """Return whether a type holds floats."""
     return dtype.is_floating_point()
 
 
@@ -211,7 +211,7 @@ def _sign_of_nan(symbol: Symbol, x: Array) -> Array:
 
 
 def _zero_of_where(symbol: Symbol, condition: Array, a: Array, b: Array) -> Array:
-    """ONNX Runtime adds what is chosen to zeros, by place, which may lose the sign of a zero."""
+    """Return where the sign of zero is lost: ONNX Runtime adds the chosen element to a zero."""
     return np.where(condition, a, b) == 0 if is_float(symbol.dtype) else np.zeros((), bool)
 
 

@@ -45,7 +45,7 @@ class NotExpressibleError(Exception):
 
 
 def is_available() -> bool:
-    """Tell whether the solver is installed."""
+    """Return whether the solver is installed."""
     import importlib.util
 
     return importlib.util.find_spec("z3") is not None

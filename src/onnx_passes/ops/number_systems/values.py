@@ -25,7 +25,7 @@ class NoValueError(Exception):
 
 @dataclass
 class Values:
-    """What terms are for many inputs at once; where runtimes may differ, ``undefined`` says so.
+    """Values of terms for many inputs at once; ``undefined`` marks inputs for which runtimes may differ.
 
     ``settled`` tells that every function in them is rounded correctly, so that a difference is one everywhere.
     """
@@ -36,7 +36,7 @@ class Values:
 
 
 def has_value(terms: Terms, term: int) -> bool:
-    """Tell whether there is a number for a term once there are numbers for its operands."""
+    """Return whether a term can be computed from numbers for its operands."""
     symbol = terms.symbols[term]
     if symbol.name == CONSTANT:
         return term in terms.constants
@@ -162,7 +162,7 @@ _SPECIAL: dict[str, Callable[[Symbol, list[Array]], Array]] = {
 
 
 def same(a: Array, b: Array) -> Array:
-    """Tell where numbers are the same bit by bit, all NaN being one."""
+    """Return where numbers are the same bit by bit, with all NaN equal."""
     with np.errstate(all="ignore"):
         equal = (a == b) | ((a != a) & (b != b))
         if a.dtype.kind in "biu":

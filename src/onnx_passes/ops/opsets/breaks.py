@@ -58,7 +58,7 @@ def _mask(form: NodeForm) -> None:
 
 
 def _clip(form: NodeForm) -> None:
-    """Say that a bound is missing: before opset 11, infinities were clipped to the largest number."""
+    """Write missing bounds as infinities: before opset 11, infinities were clipped to the largest number."""
     for index, (name, bound) in enumerate((("min", -math.inf), ("max", math.inf)), start=1):
         if not form.input(index):
             form.set(name, bound)
@@ -178,7 +178,7 @@ def _resize_optional(form: NodeForm) -> None:
 
 
 def _resize_coordinates(form: NodeForm) -> None:
-    """Leave out what opset 10 does anyway: it rounds down where it enlarges, and up where it shrinks."""
+    """Drop attributes that repeat opset 10: it rounds down where it enlarges, and up where it shrinks."""
     mode = form.get("mode", "nearest")
     coordinates = form.get("coordinate_transformation_mode", "half_pixel")
     rounding = form.get("nearest_mode", "round_prefer_floor")
@@ -228,7 +228,7 @@ def _shape(form: NodeForm) -> None:
 
 
 def _cast(form: NodeForm) -> None:
-    """Leave out what only concerns types that are not there, which are refused as such."""
+    """Drop attributes that only concern missing types, which are refused as such."""
     form.drop("saturate", "round_mode")
 
 
@@ -259,7 +259,7 @@ def _quantize_channels(form: NodeForm) -> None:
 
 
 def _quantize_type(form: NodeForm) -> None:
-    """Say by a zero point what the result is."""
+    """Replace the output type by a zero point of that type."""
     dtype = form.get("output_dtype", 0)
     form.drop("output_dtype")
     if not dtype or form.input(2) or dtype == onnx.TensorProto.UINT8:

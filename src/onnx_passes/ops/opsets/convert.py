@@ -68,7 +68,7 @@ class OpsetError(ModelError):
 
 
 class OpsetConversion:
-    """What there is to do for another version; finding out changes nothing yet, and raises ModelError if it cannot."""
+    """Plan of a conversion to another version; planning changes no node, and raises ModelError if it fails."""
 
     def __init__(self, model: ir.Model, version: int) -> None:
         versions = target_versions()
@@ -188,7 +188,7 @@ class _Conversion:
                 self._check(kind)
 
     def _check(self, kind: NodeKind) -> None:
-        """Refuse what cannot be put in the place of all nodes of a kind, or is not as the version wants it."""
+        """Refuse a result that cannot replace all nodes of a kind, or that the version does not accept."""
         if kind.has_references() and kind.is_changed():
             self._refuse(kind, "it takes an attribute from its function")
             return

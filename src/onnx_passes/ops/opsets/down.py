@@ -97,7 +97,7 @@ def _as_attribute(form: NodeForm, array: np.ndarray, declared: Any) -> Any:
 
 
 def _fit_attributes(form: NodeForm, new: onnx.defs.OpSchema, old: onnx.defs.OpSchema) -> None:
-    """Leave out what says nothing, write what the version below takes for granted otherwise, refuse the rest."""
+    """Drop attributes at their default, write defaults that differ in the version below, refuse all others."""
     below = new.since_version - 1
     for attribute in list(form.node.attribute):
         if attribute.name in old.attributes:
@@ -143,7 +143,7 @@ def _fit_types(form: NodeForm, node: onnx.NodeProto, version: int) -> None:
 
 
 def _spelled_type(form: NodeForm, name: str) -> str:
-    """Return a type as schemas write it; nothing if it is not known."""
+    """Return a type as schemas write it; an empty text if it is unknown."""
     if name in form.constants:
         return f"tensor({_element(form.constants[name].data_type)})"
     return _spelled(form.types[name]) if name in form.types else ""

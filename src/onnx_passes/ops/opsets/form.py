@@ -1,4 +1,4 @@
-"""A node on its way to another operator set: how it is written, what its values are, and which nodes are alike."""
+"""A node on its way to another operator set: its notation, its values, and the nodes of the same kind."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from onnx_passes.graph.schemas import schema_of
 
 
 class NoEquivalentError(Exception):
-    """A node uses something that a version does not have; the text says what."""
+    """A node uses a feature that a version does not have; the text names it."""
 
 
 @dataclass
 class NodeForm:
-    """One node, and what had to be put in front of it so far.
+    """One node, and the nodes that had to be put in front of it so far.
 
     Breaks of meaning are written in terms of it: read what the node uses, then say how an older version writes it.
     """
@@ -38,11 +38,11 @@ class NodeForm:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def refuse(self, reason: str) -> NoReturn:
-        """Say what the node uses that the version below does not have."""
+        """Refuse the node for a feature that the version below does not have."""
         raise NoEquivalentError(reason)
 
     def input(self, index: int) -> str:
-        """Return the name of an input; nothing if it is left out."""
+        """Return the name of an input; an empty text if it is left out."""
         return self.node.input[index] if index < len(self.node.input) else ""
 
     def constant(self, index: int) -> np.ndarray | None:
@@ -111,7 +111,7 @@ class NodeForm:
         self.node.attribute.extend(kept)
 
     def set_inputs(self, names: Sequence[str]) -> None:
-        """Take other inputs; those that are left out at the end are not written."""
+        """Replace the inputs; omitted inputs at the end are not written."""
         kept = list(names)
         while kept and not kept[-1]:
             kept.pop()
@@ -158,12 +158,12 @@ class NodeKind:
     """What the converter made of it; the last node yields the outputs."""
 
     def key(self) -> tuple[bytes, ...]:
-        """Return what nodes of this kind have in common."""
+        """Return the key that nodes of this kind have in common."""
         parts = (self.proto, *self.inputs, *self.constants, *self.outputs)
         return (*(part.SerializeToString(deterministic=True) for part in parts), *map(str.encode, sorted(self.used)))
 
     def prefix_names(self, prefix: str) -> None:
-        """Tell its placeholders from those of other kinds."""
+        """Prefix the placeholders, so that they differ from those of other kinds."""
         for part in (*self.inputs, *self.constants, *self.outputs):
             part.name = prefix + part.name
         for names in (self.proto.input, self.proto.output):
@@ -171,18 +171,18 @@ class NodeKind:
         self.used = frozenset(prefix + name for name in self.used)
 
     def form(self) -> NodeForm:
-        """Return the node as something that can be written otherwise, with what is known of its values."""
+        """Return the node in a form that can be rewritten, with constants and types of its values."""
         proto = onnx.NodeProto()
         proto.CopyFrom(self.proto)
         constants = {tensor.name: tensor for tensor in self.constants}
         return NodeForm(proto, constants, {info.name: info.type for info in (*self.inputs, *self.outputs)}, self.used)
 
     def has_references(self) -> bool:
-        """Tell whether its nodes take attributes from their function."""
+        """Return whether its nodes take attributes from their function."""
         return any(attribute.is_ref() for attribute in self.nodes[0].attributes.values())
 
     def is_changed(self) -> bool:
-        """Tell whether the result is another node, or several."""
+        """Return whether the result is another node, or several."""
         if len(self.result) != 1:
             return True
         before, after = self.proto, self.result[0]
@@ -191,7 +191,7 @@ class NodeKind:
 
 
 def describe(node: ir.Node, op_type: str, version: int) -> NodeKind:
-    """Describe a node as one of an operator: what it is given, its small constants, and which results are used."""
+    """Describe a node as one of an operator: its inputs, its small constants, and the results in use."""
     kind = NodeKind(onnx.NodeProto(op_type=op_type), [], [], [])
     for position, value in enumerate(node.inputs):
         kind.proto.input.append("" if value is None else f"i{position}")

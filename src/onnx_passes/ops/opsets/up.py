@@ -30,12 +30,12 @@ def stand_in(op_type: str, source: int, target: int) -> str:
 
 
 def crosses(version: int, source: int, target: int) -> bool:
-    """Tell whether a conversion passes, up or down, the step to ``version``."""
+    """Return whether a conversion passes, up or down, the step to ``version``."""
     return min(source, target) < version <= max(source, target)
 
 
 def objection(node: ir.Node, source: int, target: int) -> str | None:
-    """Say why a node cannot be converted, where the converter would not notice; downwards of control flow only."""
+    """Return the reason why a node cannot be converted that the converter misses; downwards for control flow only."""
     if subgraphs_of(node):
         return _control_objection(node, source, target)
     if target < source:
@@ -51,7 +51,7 @@ def objection(node: ir.Node, source: int, target: int) -> str | None:
 
 
 def mend(result: list[onnx.NodeProto], node: ir.Node, source: int, target: int) -> None:
-    """Correct what the converter made of a node.
+    """Correct the result of the converter for a node.
 
     The last node of ``result`` is the one that yields the values of ``node``.
     """
@@ -103,7 +103,7 @@ def _keep_coordinates(resize: onnx.NodeProto, node: ir.Node) -> None:
 
 
 def _match_type(result: list[onnx.NodeProto], node: ir.Node, target: int) -> None:
-    """Let constants that were attributes have the type of the data, not always float; what it is may be left open."""
+    """Retype constants that were attributes to the type of the data, which may be unknown, instead of float."""
     dtype = None if node.inputs[0] is None else node.inputs[0].dtype
     if dtype is ir.DataType.FLOAT:
         return
@@ -130,7 +130,7 @@ def _retype(attribute: onnx.AttributeProto, dtype: ir.DataType) -> None:
 
 
 def _control_objection(node: ir.Node, source: int, target: int) -> str | None:
-    """Tell whether an operator with subgraphs takes the types it gets, which is most of what changed in it."""
+    """Return the reason why an operator with subgraphs cannot be converted, mostly types it does not accept."""
     if node.op_type == "Scan" and crosses(9, source, target):
         return "Scan was another operator before opset 9"
     axes = (node.attributes.get(name) for name in ("scan_input_axes", "scan_output_axes"))
@@ -177,7 +177,7 @@ def ascend(kinds: Sequence[NodeKind], source: int, target: int) -> dict[int, str
 
 
 def _blame(kinds: Sequence[NodeKind], source: int, target: int) -> dict[int, str]:
-    """Find what the converter stumbles over: it does not say."""
+    """Find the kinds of nodes that the converter fails on, since its errors do not name them."""
     found: dict[int, str] = {}
     for position, kind in enumerate(kinds):
         try:

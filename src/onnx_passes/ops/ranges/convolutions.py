@@ -35,14 +35,14 @@ class _Kernel:
         return self.inputs * self.taps
 
     def weights(self, array: np.ndarray) -> np.ndarray:
-        """Bring weights, or what has their rank, into the form of the kernel."""
+        """Reshape weights, or an array of their rank, to the layout of the kernel."""
         rank = array.ndim
         full = (self.groups * self.outputs, self.inputs, *array.shape[2:]) if rank else ()
         shaped = np.broadcast_to(array, full) if rank else array
         return shaped.reshape(self.groups, self.outputs, self.inputs, -1)
 
     def channels(self, array: np.ndarray) -> np.ndarray:
-        """Bring what is known of the input, by channel, into the form of the kernel: ``[group, inputs]``."""
+        """Reshape an array by input channel to the layout of the kernel: ``[group, inputs]``."""
         flat = array.reshape(-1)
         return np.broadcast_to(flat, (self.groups * self.inputs,)).reshape(self.groups, self.inputs)
 
@@ -152,7 +152,7 @@ def _bias_behind(site: Site, kernel: _Kernel, weights: np.ndarray, bias: np.ndar
 
 
 def bias_behind(node: ir.Node, weights: np.ndarray, bias: np.ndarray) -> np.ndarray | None:
-    """Return what a bias of the input of a Conv adds to each output: less at a border, where zeros are padded.
+    """Return the share of an input bias of a Conv in each output: less at a border, where zeros are padded.
 
     The bias may vary along channels. Nothing is returned where there is padding, and sizes are not known.
     """
@@ -173,7 +173,7 @@ def bias_behind(node: ir.Node, weights: np.ndarray, bias: np.ndarray) -> np.ndar
 
 
 def _scale(kernel: _Kernel, x: np.ndarray, w: np.ndarray) -> np.ndarray | None:
-    """Return the scale for each output: it must not vary along what is summed up."""
+    """Return the scale for each output; None if it varies along the summed axes."""
     if x.size == 1 and w.size == w.shape[0]:
         return x.reshape(-1) * w.reshape(-1)
     by_input = kernel.weights(w) * kernel.channels(x)[:, None, :, None]
@@ -197,7 +197,7 @@ def _conv_transpose(site: Site) -> Range:
 
 
 def _spread(site: Site, x: Range, weights: Range, shape: Sequence[int]) -> Range:
-    """Return what a transposed convolution gives, all with channels first; ``shape`` is that of the weights."""
+    """Return the range of a transposed convolution, all with channels first; ``shape`` is that of the weights."""
     rank = len(shape)
     groups = site.attr_int("group", 1)
     inputs, outputs, extent = shape[0] // groups, shape[1], shape[2:]
@@ -223,7 +223,7 @@ def _spread(site: Site, x: Range, weights: Range, shape: Sequence[int]) -> Range
 
 
 def is_padded(site: Site) -> bool:
-    """Tell whether there may be anything around the image."""
+    """Return whether there may be padding around the image."""
     automatic = site.attr_text("auto_pad", "NOTSET")
     if automatic in ("SAME_UPPER", "SAME_LOWER"):
         return True

@@ -43,7 +43,7 @@ def minimum(a: Range, b: Range) -> Range:
 
 
 def either(a: Range, b: Range) -> Range:
-    """Return the range of what may be one or the other."""
+    """Return the range that covers both ranges."""
     return Range(np.minimum(a.low, b.low), np.maximum(a.high, b.high), _either_grid(a, b))
 
 

@@ -233,7 +233,7 @@ def _concatenated_grid(pairs: Sequence[tuple[Range, int]], axis: int) -> Grid | 
 
 
 def concatenated(parts: Sequence[tuple[np.ndarray, int]], axis: int) -> np.ndarray:
-    """Put arrays one after the other, each as many elements along the axis as it stands for."""
+    """Concatenate arrays, each broadcast along the axis to its number of elements."""
     first = parts[0][0]
     if all(
         array.shape == first.shape and array.shape[axis] == 1 and np.array_equal(array, first) for array, _ in parts

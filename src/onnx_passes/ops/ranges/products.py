@@ -22,7 +22,7 @@ class Bounds(NamedTuple):
 
     @property
     def is_point(self) -> bool:
-        """Tell whether every element has a single value."""
+        """Return whether every element has a single value."""
         return self.low is self.high
 
     @property
@@ -31,7 +31,7 @@ class Bounds(NamedTuple):
         return np.abs(self.low) if self.is_point else np.maximum(np.abs(self.low), np.abs(self.high))
 
     def widened_to(self, value: float) -> Bounds:
-        """Let a value be in the range."""
+        """Extend the bounds to a value."""
         return Bounds(np.minimum(self.low, value), np.maximum(self.high, value))
 
     def as_matrix(self, rows: int | None, columns: int | None) -> Bounds:
@@ -76,7 +76,7 @@ def sum_of_sizes(a: Bounds, b: Bounds, k: int) -> np.ndarray:
 
 
 def _of_two_ranges(a: Bounds, b: Bounds, k: int) -> Bounds:
-    """Multiply what holds for all rows with what holds for all columns."""
+    """Multiply bounds that hold for all rows with bounds that hold for all columns."""
     rows = a.low.min(axis=-2, keepdims=True), a.high.max(axis=-2, keepdims=True)
     columns = b.low.min(axis=-1, keepdims=True), b.high.max(axis=-1, keepdims=True)
     turned = [np.swapaxes(column, -1, -2) for column in columns]
@@ -123,7 +123,7 @@ def seen_by_columns(scales: np.ndarray, matrix: np.ndarray) -> np.ndarray | None
 
 
 def finer(grid: Grid, axis: int) -> Grid:
-    """Let the scale be the same along an axis, if it can."""
+    """Return the grid with the same scale along an axis if possible, else the given one."""
     if grid.scale.shape[axis] == 1:
         return grid
     least = np.take_along_axis(grid.scale, np.abs(grid.scale).argmin(axis=axis, keepdims=True), axis=axis)
@@ -172,7 +172,7 @@ def product_grid(a: Range, b: Range, k: int) -> Grid | None:
 
 
 def _bias(a: Grid, b: Grid, k: int) -> np.ndarray | None:
-    """Return what the biases of one side add; the other side must be constant then, and without bias."""
+    """Return the share of a bias in each sum; the other operand must be constant then, and without bias."""
     if not a.bias.any() and not b.bias.any():
         return np.zeros((1,) * max(a.bias.ndim, b.bias.ndim))
     if not b.bias.any() and b.is_point:
@@ -241,7 +241,7 @@ def _gemm(site: Site) -> Range:
 
 
 def with_addend(found: Range, addend: Range, k: int, unit: float, exact: float) -> Range:
-    """Add what may be added first, last, or in between the ``k`` products of a sum."""
+    """Add an addend that may be added first, last, or in between the ``k`` products of a sum."""
     total = add(found, addend)
     if total.integer_grid is not None and bool((found.size + addend.size <= exact).all()):
         return total
@@ -263,7 +263,7 @@ _MOST = 1 << 22
 
 
 def laid_out(array: np.ndarray, labels: Labels, order: Labels) -> np.ndarray:
-    """Bring the axes of an operand into an order of labels, with size 1 for those that it has not."""
+    """Transpose the axes of an operand to an order of labels, with size 1 for missing labels."""
     present = [label for label in order if label in labels]
     turned = np.transpose(array, [labels.index(label) for label in present])
     return turned.reshape([turned.shape[present.index(label)] if label in present else 1 for label in order])

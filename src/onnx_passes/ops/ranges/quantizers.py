@@ -101,7 +101,7 @@ def _scaled_at_run_time(scale: Range, quantizer: _Quantizer) -> Range:
 
 
 def by_grid(site: Site) -> Range:
-    """Find the range of any quantizer: what it makes of constants, or all levels that it has."""
+    """Return the range of any quantizer: its results for constants, or all of its levels."""
     quantizer = quantizer_of(site.node)
     grid = None if quantizer is None else quantizer.grid(site.node)
     if grid is None:
@@ -285,7 +285,7 @@ def _reached(x: Range, steps: np.ndarray, axis: int | None, rank: int) -> tuple[
 
 
 def _channel_axis(site: Site, rank: int, channels: int) -> int | None:
-    """Return the axis that the rows of thresholds belong to; nothing where it makes no difference, or is not clear."""
+    """Return the axis of the rows of thresholds; None if there is one row, or the axis is ambiguous."""
     layout = site.attr_text("data_layout", "")
     if channels == 1:
         return None

@@ -1,4 +1,4 @@
-"""What a rule sees: a node, and what is known of its inputs."""
+"""The view of a rule of ranges: a node, and the ranges of its inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Site:
     ranges: Sequence[Range | None]
 
     def has(self, index: int) -> bool:
-        """Tell whether an input is given."""
+        """Return whether an input is given."""
         return index < len(self.ranges) and self.ranges[index] is not None
 
     def __getitem__(self, index: int) -> Range:

@@ -25,7 +25,7 @@ class Normalization(NamedTuple):
 
     @property
     def offset(self) -> Reals:
-        """Return what is added to ``x * factor``."""
+        """Return the offset that is added to ``x * factor``."""
         return self.shift - self.mean * self.factor
 
     @staticmethod

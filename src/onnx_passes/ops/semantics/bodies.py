@@ -116,7 +116,7 @@ _MOST = 1 << 20
 
 
 def computed(call: OperatorView) -> list[np.ndarray] | None:
-    """Return what ONNX Runtime makes of a node whose inputs are known; nothing if it cannot."""
+    """Return the results of ONNX Runtime for a node with known inputs; None if it cannot run."""
     import onnx
     import onnxruntime as ort
 

@@ -1,4 +1,4 @@
-"""Evaluate a model in an algebra: what each output is, element by element, as a function of the inputs.
+"""Evaluate a model in an algebra: each output, element by element, as a function of the inputs.
 
 ``Evaluation(model, algebra).outputs(inputs)`` walks the nodes in order. A node that is a function of the model is
 entered; one whose inputs are constant is computed; one with an entry in the table of semantics is evaluated by it; one
@@ -120,7 +120,7 @@ class Evaluation:
         return self._evaluated(call)
 
     def _unrounded(self, call: OperatorView, folded: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return constants whose elements are not rounded, but whose numbers are known to what decides by them."""
+        """Return folded constants with the exact values of their elements, whose bits serve for decisions."""
         if not any(tensor.dtype.is_floating_point() for tensor in folded):
             return folded
         found = self._evaluated(call)
@@ -165,7 +165,7 @@ class Evaluation:
             self._values.update((value, tensor) for value, tensor in saved.items() if tensor is not None)
 
     def _expanded(self, call: OperatorView) -> list[Tensor]:
-        """Evaluate what a custom operator is in terms of standard ones."""
+        """Evaluate a custom operator by its expansion into standard ones."""
         built = self._expand(call.node, self._imports[-1])
         if built is None:
             return self._unknown(call)
@@ -217,7 +217,7 @@ class Evaluation:
 
 
 class _Aside:
-    """What a meaning sees of an evaluation while constants are computed."""
+    """Evaluation as seen by semantics while constants are computed."""
 
     def __init__(self, evaluation: Evaluation, algebra: Algebra) -> None:
         self.model = evaluation.model
@@ -234,7 +234,7 @@ def _semantics_of(node: ir.Node) -> Semantics | None:
 
 
 def _without_missing(node: ir.Node, values: Mapping[ir.Value, Tensor]) -> ir.Node:
-    """Return a node of a function, without inputs that stand for parameters which the call leaves out."""
+    """Return a node of a function; raises UnsupportedError if it reads parameters that the call omits."""
     missing = [
         value is not None and value not in values and value.producer() is None and constant(value) is None
         for value in node.inputs

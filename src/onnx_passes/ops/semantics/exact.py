@@ -210,7 +210,7 @@ def is_by_element(node: ir.Node) -> bool:
 
 
 class _Elements(Evaluation):
-    """Evaluates one elementwise node, given what is computed of its inputs."""
+    """Evaluates one elementwise node, given the elements of its inputs."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ def apply(
     computed: Mapping[ir.Value, Any],
     exact: Callable[[ir.Value], Reals | None] = exact_value,
 ) -> Any:
-    """Return what an elementwise node makes of numbers that are computed, and of constants by their exact values.
+    """Return the result of an elementwise node for computed numbers, and for constants by their exact values.
 
     Raises UnknownOperatorError, and ArithmeticError where there is no result.
     """

@@ -1,4 +1,4 @@
-"""Operators that read or write elements by index, and those that make numbers out of sizes and attributes."""
+"""Operators that read or write elements by index, and operators that compute numbers from sizes and attributes."""
 
 from __future__ import annotations
 

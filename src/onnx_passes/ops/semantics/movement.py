@@ -1,4 +1,4 @@
-"""Operators that move or pick elements, whatever these are."""
+"""Operators that move or pick elements of any kind."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _clamped(call: OperatorView, x: Tensor, bits: np.ndarray, given: Mapping[str
 
 
 def _sign(call: OperatorView, x: Tensor) -> Tensor:
-    """Return 1 of what is not negative, and else -1."""
+    """Return 1 for elements that are not negative, and else -1."""
     return _of(call, "Sub", _of(call, REACHED, x, _plain(call, 0.0), _plain(call, 2.0)), _plain(call, 1.0))
 
 

@@ -39,7 +39,7 @@ def _reduction(call: OperatorView) -> Tensor:
 
 
 def _of_nothing(name: str, dtype: ir.DataType) -> np.ndarray:
-    """Return what a reduction makes of no elements."""
+    """Return the result of a reduction over no elements."""
     if name in _NOTHING:
         return np.asarray(_NOTHING[name]).astype(dtype.numpy())
     if name not in ("ReduceMax", "ReduceMin"):

@@ -58,7 +58,7 @@ class OperatorView:
 
     @property
     def algebra(self) -> Algebra:
-        """Return what elements are and how they are combined."""
+        """Return the algebra of the evaluation."""
         return self.evaluation.algebra
 
     def has(self, index: int) -> bool:
@@ -77,7 +77,7 @@ class OperatorView:
         return self.tensor(index).elements(self.algebra)
 
     def known(self, index: int) -> np.ndarray | None:
-        """Return the numbers of an input, nothing if it is left out. Raises UnsupportedError if they depend on data."""
+        """Return the numbers of an input, None if it is left out. Raises UnsupportedError if they depend on data."""
         if not self.has(index):
             return None
         found = self.tensor(index).known

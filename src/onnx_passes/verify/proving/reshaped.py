@@ -57,7 +57,7 @@ def _origin(side: Fragment) -> ir.Value | None:
 
 
 def _shape(side: Fragment, value: ir.Value, meant: Dims | None = None) -> Dims | None:
-    """Find the shape of a value from what it is made of, ``meant`` to be one: sizes that are left open fit it."""
+    """Compute the shape of a value from its producers; open sizes are taken from ``meant``, the expected shape."""
     node = value.producer()
     if node is None or node not in side.nodes:
         return dims(value)

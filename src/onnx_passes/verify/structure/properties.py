@@ -16,7 +16,7 @@ from onnx_passes.graph.wording import name_of
 
 
 def find_cycle(model: ir.Model) -> list[ir.Node]:
-    """Return the nodes of a cycle, each before one that reads from it; an empty list if there is no cycle.
+    """Return the nodes of a cycle, each before one that reads from it; an empty list for an acyclic model.
 
     A node depends on what it reads, on its subgraphs, and on the function that it calls.
     """
