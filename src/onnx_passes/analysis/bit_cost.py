@@ -27,7 +27,7 @@ DatatypeOf = Callable[[ir.Value], DataType]
 class BitLayer(NamedTuple):
     """One product: data types of input, weight and result, and its cost; ``None`` if unknown.
 
-    ``nonzero_macs`` are those whose weight is no constant zero: ``bops`` are their bit operations. ``weight_bits`` are
+    ``nonzero_macs`` are MACs with a weight that may be nonzero: ``bops`` their bit operations. ``weight_bits`` are
     those of all constant weights, ``nonzero_weight_bits`` without zeros, ``output_bits`` those of the sums.
     """
 

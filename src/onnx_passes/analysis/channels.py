@@ -22,8 +22,8 @@ _FURTHEST = 16
 class TensorRange(NamedTuple):
     """Which values a tensor can hold: between ``low`` and ``high``, and if it has a ``scale`` on a grid of that step.
 
-    ``channels`` counts them, if that is known; the ``stuck`` ones hold a single value for all inputs. What is
-    ``unread`` meets only weights that are zero. ``values`` are those of the stuck channels. An open end is ``None``.
+    ``channels`` counts them, if that is known; the ``stuck`` ones hold a single value for all inputs. Channels that
+    are ``unread`` meet only weights that are zero. ``values`` are those of the stuck channels. An open end is ``None``.
     """
 
     name: str

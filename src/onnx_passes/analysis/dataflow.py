@@ -17,7 +17,7 @@ Fact = TypeVar("Fact")
 class Forward(ABC, Generic[Fact]):
     """A domain of facts: the fact of a source, the transfer function of a node, and the join of branches.
 
-    ``known`` has what was found so far. Nodes come after those that they read from, and a node that an edit makes is
+    ``known`` has the facts found so far. Nodes come after those that they read from, and a node that an edit makes is
     visited by itself; sources are looked at when a node first asks for them.
     """
 

@@ -216,8 +216,8 @@ _NUMBERS = frozenset("fiub")
 def ranges_of(model: ir.Model, inputs: Mapping[str, Known] | None = None) -> dict[ir.Value, Range]:
     """Return the range of each value of the graph, and of the graphs in its nodes.
 
-    ``inputs`` says what comes in: a ``Range``, ``(low, high)``, or a data type such as ``"UINT8"`` by the name of the
-    input. Where it says nothing the annotation ``finn_datatype`` counts, then the integer type of the input.
+    ``inputs`` are ranges: a ``Range``, ``(low, high)``, or a data type such as ``"UINT8"`` by the name of the
+    input. Without an entry the annotation ``finn_datatype`` counts, then the integer type of the input.
     Shapes and types must have been inferred before; where a shape is missing less is known, and where a type is
     missing it is taken for ``float32``.
     """

@@ -24,7 +24,7 @@ _CPU = "CPUExecutionProvider"
 class Support(NamedTuple):
     """An operator, its definer in the imported version, and whether ONNX Runtime's CPU has a kernel.
 
-    ``kernel`` is ``None`` where none is needed, because a function of the model or of ONNX stands for the operator.
+    ``kernel`` is ``None`` where none is needed, because a function of the model or of ONNX defines the operator.
     """
 
     operator: str

@@ -45,7 +45,7 @@ class ClaimViolation:
     """A violated claim: the sample, and the difference in full and in the words of users.
 
     ``application`` is the rewrite to blame if it is known, ``no_excuse`` the reason why the difference is not accepted,
-    ``advice`` what would make it pass.
+    ``advice`` the step that would make the check pass.
     """
 
     difference: str

@@ -49,7 +49,7 @@ class Method(Protocol):
 class Here:
     """Local proofs: from constants, shapes and ranges of values.
 
-    ``declared`` is what the original model declares of its inputs.
+    ``declared`` are the declarations of the inputs of the original model.
     """
 
     def __init__(self, executor: Executor, effort: float = 1.0, declared: Mapping[str, Declared] | None = None) -> None:

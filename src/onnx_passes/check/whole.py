@@ -246,7 +246,7 @@ class WholeModel:
     def _check_locally(self, record: StepRecord, step: Step, model: ir.Model) -> bool:
         """Check the rewrites of a pass one by one; raises an error for violations that the model confirms.
 
-        Tells whether all were checked, or are proved to keep all bits: then the model need not run at once.
+        Returns whether all were checked, or are proved to keep all bits: then the model need not run at once.
         """
         started, promise_for = time.perf_counter(), self._promise_for(step)
         checks = self._rewrites.run()

@@ -98,7 +98,7 @@ class Call:
 class Definition(Operator, ABC):
     """Definition of one operator. The docstring of a subclass is the text of its documentation.
 
-    ``compute`` says what it computes, in numpy; ``lower`` says the same in standard operators, for any version from 9
+    ``compute`` is its semantics in numpy, ``lower`` the same in standard operators, for any version from 9
     on; ``fast`` may say it in a way that runs faster but reads worse. All three agree bit by bit.
     """
 

@@ -219,8 +219,8 @@ class Averaged(NamedTuple):
 def averaged(node: ir.Node) -> Averaged | None:
     """Return the divisors of the windows of an AveragePool, as integer factors of one fraction.
 
-    Nothing where sizes are not known, where padding counts for windows that hang over it, which runtimes divide
-    differently, or where no moderate number is a multiple of all numbers of elements.
+    None if sizes are not known, if padding counts for windows that hang over it, which runtimes divide
+    differently, or if no moderate number is a multiple of all numbers of elements.
     """
     kernel = node.attributes.get_ints("kernel_shape")
     windows, sizes = None if not kernel else windows_of(node, kernel), image_sizes(node)

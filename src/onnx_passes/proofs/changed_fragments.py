@@ -228,7 +228,7 @@ def _require_plain(node: ir.Node) -> None:
 def fold_sizes(model: ir.Model) -> ir.Model:
     """Replace integers and truth values that depend on sizes and constants alone by constants, in place.
 
-    Where shapes are computed in different ways, windows need not reach back to what they are computed from.
+    Where shapes are computed in different ways, windows need not reach back to the values they are computed from.
     """
     evaluation = _Sizes(model, Numbers(), seconds=_SECONDS_OF_SIZES)
     for node in model.graph:

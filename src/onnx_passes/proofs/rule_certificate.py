@@ -74,8 +74,8 @@ _BY_FLOATS = ("solver (floats)", "exhaustive")
 class RuleCertificate:
     """Certificate of one rule; ``missing`` is the reason if the rule is not proved.
 
-    ``source`` is the digest of what the rule is made of, ``flags`` are the liberties that its pass declares,
-    ``assumes`` is what the proof takes for granted of operators.
+    ``source`` is the digest of the definitions of the rule, ``flags`` are the liberties that its pass declares,
+    ``assumes`` are the assumptions of the proof about operators.
     """
 
     rule: str

@@ -1,6 +1,6 @@
 """Accepted differences beyond a tolerance: rounding moves the original as far, or quantization levels flip at ties.
 
-Ties have to explain every step of the repeated run, and rewrites that nobody has checked are checked again.
+Ties have to explain every step of the repeated run, and unchecked rewrites are checked again.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Undefined = Callable[..., np.ndarray]
 class Scalar:
     """A scalar function: its computation, given the symbol and its operands, and whether all runtimes agree.
 
-    ``undefined`` tells for which operands they do not all the same.
+    ``undefined`` returns for which operands they differ.
     """
 
     compute: Compute

@@ -27,7 +27,7 @@ class NoValueError(Exception):
 class Values:
     """Values of terms for many inputs at once; ``undefined`` marks inputs for which runtimes may differ.
 
-    ``settled`` tells that every function in them is rounded correctly, so that a difference is one everywhere.
+    ``settled`` is set if every function in them is rounded correctly, so that a difference is one everywhere.
     """
 
     of: dict[int, Array]

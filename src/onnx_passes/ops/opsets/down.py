@@ -26,7 +26,7 @@ _Option = onnx.defs.OpSchema.FormalParameterOption
 def descend(form: NodeForm, source: int, target: int) -> list[onnx.NodeProto]:
     """Return the nodes that compute the same in a lower version, the last one with the results.
 
-    Raises NoEquivalentError with what there is no equivalent for.
+    Raises NoEquivalentError with the feature that has no equivalent.
     """
     for version in range(source, target, -1):
         helpers, form.helpers = form.helpers, []

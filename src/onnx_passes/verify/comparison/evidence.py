@@ -226,7 +226,7 @@ DEFAULT = Limits(given=False)
 class Promise:
     """The claim about results that one step, or several together, must hold: the weakest of their claims.
 
-    ``ignores`` are the flags of what they do not promise anything about, ``unit`` is the last place of the type that
+    ``ignores`` are the fast-math flags of inputs without a claim, ``unit`` is the last place of the type that
     results are computed in, where that is another one than before.
     """
 

@@ -128,7 +128,7 @@ class FragmentBatch:
     ) -> tuple[ir.Model, ir.Model, list[Sample]] | None:
         """Extract the nodes, with results ``own``, that compute expected and found values, as two models.
 
-        Returns as well the samples of what both read; nothing if the values are not computed here.
+        Also returns the samples of the inputs of both; None if the values are not computed here.
         """
         if self._whole is None or any(value.producer() is None for value in (*expected, *found)):
             return None

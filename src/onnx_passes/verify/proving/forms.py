@@ -249,7 +249,7 @@ def stands_for(value: ir.Value | None) -> Reals | None:
 def same_numbers(a: Reals, b: Reals) -> tuple[int, int] | None:
     """Compare two arrays, which are broadcast: all numbers as closely as doubles tell, and some without rounding.
 
-    Returns how many were compared without rounding, and how many there are; nothing if any two differ.
+    Returns how many were compared without rounding, and how many there are; None if any two differ.
     """
     if bool((np.abs(a.near - b.near) > a.slack + b.slack).any()):
         return None

@@ -30,7 +30,7 @@ _BY_PLACE = frozenset({"Max", "Min", "Where"})
 class Pointwise(ByChannel):
     """Two sides that read ``source`` alone, and the axes with their sizes along which constants vary.
 
-    The old side may read what is the same but for ``signs``, a number for each channel.
+    The old fragment may read the same source up to ``signs``, a number for each channel.
     """
 
     source: ir.Value

@@ -132,7 +132,7 @@ _MORE = 9
 def reached(model: ir.Model, value: ir.Value, *, calculated: bool = False) -> Iterator[tuple[ir.Node, int]]:
     """Yield where the values of an input arrive, unchanged but for their place, calls of functions included.
 
-    With ``calculated`` also what elementwise operators make of them.
+    With ``calculated`` also the results of elementwise operators on them.
     """
     todo, seen = [value], {value}
     while todo:

@@ -86,7 +86,7 @@ def explain(
 ) -> Ties:
     """Show that a model differs from an earlier version only by ties, on samples; ``successors`` links their values.
 
-    Where a level flipped, exact arithmetic is asked who is right, unless it is not to be asked. Raises
+    Where a level flipped, exact arithmetic decides which model is right, unless that is switched off. Raises
     UnexplainedError if it cannot be shown.
     """
     chosen = {
