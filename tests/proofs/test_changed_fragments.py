@@ -81,3 +81,19 @@ def test_windows_that_begin_one_element_later_differ_on_small_images_too(attribu
     assert not np.allclose((results[0] or [])[0], (results[1] or [])[0])
     shrink_images(*models)
     assert not isinstance(prove_equal(*models), Proof)
+
+
+@pytest.mark.parametrize(
+    ("interface", "body"),
+    [
+        ("float[1,2,9,9] x, float[1,2,8,8] u => float[1,2,9,9] y", "n = Neg(u) y = Neg(x)"),
+        ("float[1,2,9,9] x, float[9] u => float[1,2,9,9] y", "y = Add(x, u)"),
+        ("float[9] x => float[9] y", "y = Neg(x)"),
+        ("float[1,2,9,9] x, float[1,2,9,9] u => float[1,2,9,9] y", "y = MatMul(x, u)"),
+    ],
+)
+def test_images_of_several_sizes_and_other_inputs_are_left_as_they_are(interface: str, body: str):
+    models = pair(interface, body, body)
+    shapes = [list(value.shape or ()) for value in models[0].graph.inputs]
+    assert shrink_images(*models) == ""
+    assert [list(value.shape or ()) for each in models for value in each.graph.inputs] == shapes * 2

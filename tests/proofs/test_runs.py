@@ -164,3 +164,25 @@ def test_draws_differ_and_fit_the_types():
     assert first["i"].min() < 0 < first["i"].max()
     assert first["b"].any()
     assert not first["b"].all()
+
+
+@pytest.mark.parametrize("body", ["y = Neg(x) z = Abs(x)", "y = Abs(x) z = Neg(x)"])
+def test_one_output_of_two_that_differs_is_enough(body: str):
+    before = "y = Abs(x) z = Abs(x)"
+    models = pair("float[2] x => float[2] y, float[2] z", before, body)
+    assert differ(*models, [0], {"x": np.float32([1.0, 2.0])})
+    assert not differ(*models, [0], {"x": np.float32([-1.0, -2.0])})
+
+
+def test_special_values_are_tried_in_each_input_and_in_all_at_once():
+    """NaN in the first input, in the second alone, or in both."""
+    one = "n = IsNaN(x) m = IsNaN(u)"
+    for seen in ("And(n, m)", "w", "v"):
+        named = {"w": "k = Not(m) w = And(n, k)", "v": "k = Not(n) v = And(k, m)"}.get(seen, f"w = {seen}")
+        last = {"w": "w", "v": "v"}.get(seen, "w")
+        before = f"{one} {named} f = Cast <to = 1> ({last}) y = Add(f, f)"
+        after = f"{one} {named} f = Cast <to = 1> ({last}) y = Sub(f, f)"
+        shown = WholeRuns(*pair("float[1] x, float[1] u => float[1] y", before, after), ALL, (), 60.0).search()
+        assert shown is not None, seen
+        places = [bool(np.isnan(shown.feeds[name]).all()) for name in ("x", "u")]
+        assert places == {"And(n, m)": [True, True], "w": [True, False], "v": [False, True]}[seen]
