@@ -11,17 +11,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onnx_passes.analysis.formulas import Work as Work
-    from onnx_passes.analysis.ranges.range import Range as Range
     from onnx_passes.analysis.streamlined import Reason as Reason
     from onnx_passes.graph.operators import Interface as Interface
     from onnx_passes.graph.operators import interfaces_of as interfaces_of
     from onnx_passes.graph.traits import Traits as Traits
+    from onnx_passes.numbers.range import Range as Range
     from onnx_passes.ops.definition import Attribute as Attribute
     from onnx_passes.ops.definition import Call as Call
     from onnx_passes.ops.definition import Definition as Definition
     from onnx_passes.ops.definition import Input as Input
     from onnx_passes.ops.definition import define as define
+    from onnx_passes.ops.facts.work import Work as Work
     from onnx_passes.ops.quantizer import IntegerGrid as IntegerGrid
     from onnx_passes.ops.quantizer import IntegerLevels as IntegerLevels
     from onnx_passes.ops.quantizer import Quantizer as Quantizer
@@ -34,21 +34,21 @@ _INTERFACES = {
     "attributes": "graph.attribute_kinds:ATTRIBUTES",
     "axes": "passes.move.axes:AXES",
     "channels_last": "passes.layout.images:CHANNELS_LAST",
-    "critical": "fragment.boundaries:CRITICAL",
+    "critical": "ops.facts.critical_values:CRITICAL",
     "datatype": "passes.datatypes.facts:DATATYPES",
     "definition": "ops.definition:DEFINITIONS",
-    "demands": "verify.samples.sizes:DEMANDS",
+    "demands": "ops.facts.inputs:DEMANDS",
     "exact": "verify.ties.exact:EXACT",
     "fuzz": "testing.fuzz.site:RECIPES",
     "hls4ml": "passes.export.hls4ml_support:HLS4ML",
     "integer_export": "passes.export.export_integer:INTEGER_EXPORTS",
     "integer_form": "passes.streamline.aggregate_scales:INTEGER_FORMS",
     "quantizer": "ops.quantizer:QUANTIZERS",
-    "ranges": "analysis.ranges.site:RANGES",
+    "ranges": "ops.ranges.site:RANGES",
     "shapes": "analysis.shapes.onnxruntime_shapes:SHAPES",
     "traits": "graph.traits:TRAITS",
     "vectors": "passes.fold.vectors:VECTORS",
-    "work": "analysis.formulas:WORK",
+    "work": "ops.facts.work:WORK",
 }
 _HOMES = {
     "Attribute": "ops.definition",
@@ -62,10 +62,10 @@ _HOMES = {
     "Interface": "graph.operators",
     "Quantizer": "ops.quantizer",
     "Quantizing": "ops.quantizer",
-    "Range": "analysis.ranges.range",
+    "Range": "numbers.range",
     "Reason": "analysis.streamlined",
     "Traits": "graph.traits",
-    "Work": "analysis.formulas",
+    "Work": "ops.facts.work",
     "Working": "ops.quantizer",
     "define": "ops.definition",
     "interfaces_of": "graph.operators",

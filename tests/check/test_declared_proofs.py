@@ -15,7 +15,6 @@ import pytest
 
 import onnx_passes
 from onnx_passes import Annotation, EditorPass, RewriteRulePass, Transformation, passes
-from onnx_passes.analysis.signs import POSITIVE_ZEROS
 from onnx_passes.core.base import Context, PassResult
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.errors import OnnxPassesError
@@ -24,6 +23,7 @@ from onnx_passes.core.records import Application
 from onnx_passes.graph.operators import INTERFACES
 from onnx_passes.graph.tensor_types import set_datatype, set_declared_bounds
 from onnx_passes.numbers.reals import Reals
+from onnx_passes.ops.facts.signs import POSITIVE_ZEROS
 from onnx_passes.ops.semantics.exact import set_exact_value
 from onnx_passes.proofs.model_certificate import certify, differences
 from tests.passes.tools import model_of

@@ -9,9 +9,9 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.fragment.allowed_values import AllowedValues, broadcasts
-from onnx_passes.fragment.boundaries import critical_values
 from onnx_passes.fragment.chains import Goal, NoBoundaryError, Solver, _from_order, _to_order, chain_of
+from onnx_passes.ops.facts.allowed_values import AllowedValues, broadcasts
+from onnx_passes.ops.facts.critical_values import critical_values
 from onnx_passes.verify.run.execute import Executor
 from tests.fragment.test_fragment import run
 

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import operators
-from onnx_passes.analysis.ranges.products import product
-from onnx_passes.analysis.ranges.range import exact_up_to
+from onnx_passes.numbers.range import exact_up_to
+from onnx_passes.ops.ranges.products import product
 
 
 @operators.define

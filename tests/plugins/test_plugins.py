@@ -13,7 +13,7 @@ import pytest
 
 import onnx_passes
 from onnx_passes import operators
-from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.analysis.streamlined import streamlined
 from onnx_passes.analysis.support import quantizers_of
 from onnx_passes.graph.load import load

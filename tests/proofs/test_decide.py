@@ -6,11 +6,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers.rings import Symbol
-from onnx_passes.numbers.terms import VARIABLE, Terms
+from onnx_passes.numbers.algebra import Symbol
+from onnx_passes.ops.number_systems.smt import Translation, is_available
+from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
 from onnx_passes.proofs.decide import decide, smt_number
 from onnx_passes.proofs.excuses import excuses, needed
-from onnx_passes.proofs.smt import Translation, is_available
 
 F16, F32, F64, I8, I32 = (ir.DataType[name] for name in ("FLOAT16", "FLOAT", "DOUBLE", "INT8", "INT32"))
 BOOL = ir.DataType.BOOL

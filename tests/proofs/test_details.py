@@ -6,8 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers.rings import UnsupportedError
-from onnx_passes.numbers.terms import Terms
+from onnx_passes.numbers.algebra import UnsupportedError
+from onnx_passes.ops.number_systems.terms import Terms
 from onnx_passes.proofs.equal import prove_equal
 from onnx_passes.proofs.model_certificate import certify, differences
 from onnx_passes.proofs.proof import Proof

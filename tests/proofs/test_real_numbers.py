@@ -7,8 +7,8 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from onnx_passes.numbers.rings import UnsupportedError
-from onnx_passes.numbers.terms import Terms
+from onnx_passes.numbers.algebra import UnsupportedError
+from onnx_passes.ops.number_systems.terms import Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.real_numbers import rounding, same_in_fields
 from onnx_passes.proofs.samples import Domain, paired_inputs, variables

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers.rings import Tensor
+from onnx_passes.numbers.algebra import Tensor
 from onnx_passes.proofs.samples import (
     Domain,
     all_inputs,

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.formulas import UnknownSizeError, size, total, work_of
 from onnx_passes.core.plain import plain
 from onnx_passes.datatypes import DataType
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.extents import Amount
 from onnx_passes.graph.traits import is_product
+from onnx_passes.ops.facts.work import UnknownSizeError, size, total, work_of
 
 DatatypeOf = Callable[[ir.Value], DataType]
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.core.walk import holds_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.traits import traits_of
+from onnx_passes.numbers.range import Range
 from onnx_passes.ops.quantizer import is_quantizer
 
 _FURTHEST = 16

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.formulas import UnknownSizeError, Work, nbytes, nominal, total, work_of
 from onnx_passes.core.plain import plain
 from onnx_passes.core.walk import all_nodes, nested_graphs
-from onnx_passes.graph.constants import tensor_of_constant_node
+from onnx_passes.graph.constants import is_constant_node, tensor_of_constant_node
 from onnx_passes.graph.extents import Amount, Extent
 from onnx_passes.graph.wording import dim_text, name_of, operator_name
+from onnx_passes.ops.facts.work import UnknownSizeError, Work, nbytes, nominal, total, work_of
 
 VIEWS = frozenset(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
 _PICKING = frozenset(("Gather", "GatherElements", "GatherND", "Slice"))
@@ -41,7 +41,7 @@ class Traffic(NamedTuple):
 def is_weight(value: ir.Value) -> bool:
     """Tell whether a value comes with the model: an initializer, also one with a default only, or a Constant."""
     producer = value.producer()
-    return value.is_initializer() if producer is None else producer.op_type == "Constant" and not producer.domain
+    return value.is_initializer() if producer is None else is_constant_node(producer)
 
 
 def is_view(node: ir.Node) -> bool:
@@ -51,7 +51,7 @@ def is_view(node: ir.Node) -> bool:
 
 def traffic_of(node: ir.Node) -> Traffic:
     """Return what a node moves; views move nothing, picking reads what it picks. Raises UnknownSizeError."""
-    if node.domain == "" and (is_view(node) or node.op_type == "Constant"):
+    if node.domain == "" and (is_view(node) or is_constant_node(node)):
         return Traffic(0, 0, 0)
     written = total(map(nbytes, node.outputs))
     read: Amount = 0
@@ -268,7 +268,7 @@ def cost_of(model: ir.Model) -> ModelCost:
     uncounted: Counter[str] = Counter()
     layers: list[NodeCost] = []
     for node, scope in _nodes(model.graph, ""):
-        if node.op_type == "Constant" and not node.domain:
+        if is_constant_node(node):
             continue
         layers.append(_layer(node, scope, seen, uncounted))
     return ModelCost(tuple(layers), peak_of(model.graph), uncounted)

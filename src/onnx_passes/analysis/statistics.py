@@ -15,7 +15,7 @@ from onnx_passes.core.plain import plain
 from onnx_passes.core.records import ModelSize
 from onnx_passes.core.walk import all_graphs, all_nodes
 from onnx_passes.graph import annotations
-from onnx_passes.graph.constants import tensor_of_constant_node
+from onnx_passes.graph.constants import is_constant_node, tensor_of_constant_node
 from onnx_passes.graph.edits import used_values
 from onnx_passes.graph.extents import size_of, symbols_of
 from onnx_passes.graph.map_types import map_text
@@ -52,7 +52,7 @@ class GraphStatistics:
 def statistics_of(model: ir.Model) -> GraphStatistics:
     """Look at the graph once; the order of its nodes does not matter."""
     graph = model.graph
-    nodes = [node for node in graph if node.op_type != "Constant" or node.domain]
+    nodes = [node for node in graph if not is_constant_node(node)]
     reads = {node: _reads(node) for node in nodes}
     readers = Counter(value for values in reads.values() for value in values)
     before, level = _levels(reads)
@@ -87,7 +87,7 @@ def _is_constant(value: ir.Value) -> bool:
     producer = value.producer()
     if producer is None:
         return value.is_initializer()
-    return producer.op_type == "Constant" and not producer.domain
+    return is_constant_node(producer)
 
 
 def _levels(
@@ -162,7 +162,7 @@ def _tensors(model: ir.Model) -> Iterator[tuple[ir.TensorProtocol, bool]]:
             if value.const_value is not None:
                 yield value.const_value, False
     for node in all_nodes(model.graph):
-        if node.op_type == "Constant" and not node.domain:
+        if is_constant_node(node):
             tensor = tensor_of_constant_node(node)
             if tensor is not None:
                 yield tensor, True

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, cast
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.formulas import UnknownSizeError, nominal, work_of
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import Range, bits_for, exact_up_to
-from onnx_passes.analysis.sums import Bounds, largest_norm, sums_within, terms_of
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.core.plain import plain
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.datatypes.types import IntegerType, smallest_for
-from onnx_passes.graph.constants import constant
+from onnx_passes.graph.constants import constant, is_constant_node
 from onnx_passes.graph.traits import is_product, traits_of
 from onnx_passes.graph.wording import name_of, operator_name
+from onnx_passes.numbers.range import Range, bits_for, exact_up_to
+from onnx_passes.ops.facts.sums import Bounds, largest_norm, sums_within, terms_of
+from onnx_passes.ops.facts.work import UnknownSizeError, nominal, work_of
 from onnx_passes.ops.quantizer import QUANTIZING_PRODUCTS, SCALED_PRODUCTS, is_quantizer
 
 _INPUT_BITS = 16
@@ -218,7 +218,7 @@ def _is_on_grid(value: ir.Value | None, known: Mapping[ir.Value, Range]) -> bool
 
 
 def _computes_floats(node: ir.Node, known: Mapping[ir.Value, Range]) -> bool:
-    if is_quantizer(node) or node.op_type in _SHAPES or node.op_type == "Constant":
+    if is_quantizer(node) or node.op_type in _SHAPES or is_constant_node(node):
         return False
     if traits_of(node).kind == "movement" and not _is_on_grid(node.inputs[0], known):
         return False

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.arguments import argument
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.schemas import schema_of
 from onnx_passes.graph.wording import operator_name
 from onnx_passes.ops.definition import DEFINITIONS, GENERAL_DOMAINS
@@ -156,7 +157,7 @@ def _is_weight(value: ir.Value | None) -> bool:
         producer = value.producer()
         if producer is None:
             return value.is_initializer()
-        if producer.op_type == "Constant":
+        if is_constant_node(producer):
             return True
         if producer.op_type not in _PASSES_ON and not is_quantizer(producer):
             return False

@@ -10,7 +10,6 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.streamlined import behind_quantizers, streamlined
-from onnx_passes.analysis.sums import sums_between
 from onnx_passes.analysis.support import quantizers_of
 from onnx_passes.api import apply
 from onnx_passes.backend.network import WITH_BIAS, Attribute, IntegerNetwork, Kind, Layer, Tensor
@@ -27,6 +26,7 @@ from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import attribute_text, name_of, operator_name
 from onnx_passes.ops.definition import definition_of
+from onnx_passes.ops.facts.sums import sums_between
 from onnx_passes.ops.quantizer import CountingThresholds, is_quantizer, quantizer_of
 from onnx_passes.ops.windows import windows_of
 from onnx_passes.passes.datatypes.inference import operands

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import exact_up_to
-from onnx_passes.analysis.sums import Bounds
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.backend.containers import NUMPY, container_of
 from onnx_passes.backend.network import Tensor
 from onnx_passes.datatypes import DataType, IntegerType
 from onnx_passes.datatypes.types import BFLOAT16, FLOAT16, FLOAT64, integer_ends, smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.wording import dim_text
+from onnx_passes.numbers.range import exact_up_to
+from onnx_passes.ops.facts.sums import Bounds
 from onnx_passes.passes.datatypes.facts import Fact, fact_of_element, fact_of_input
 from onnx_passes.passes.datatypes.inference import DatatypeInference, operands
 

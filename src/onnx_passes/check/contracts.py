@@ -12,8 +12,7 @@ from onnx_passes.core.instruments import Instrument
 from onnx_passes.core.plan import Step
 from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.hashing.fingerprint import Fingerprinter
-from onnx_passes.graph.wiring import wiring
+from onnx_passes.graph.hashing.fingerprint import Fingerprinter, wiring
 from onnx_passes.verify.failure import Failure, failed_step
 from onnx_passes.verify.structure.vocabulary import parse_property
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from onnx_passes.cli.words import names_folder
 from onnx_passes.core.errors import UsageError
-from onnx_passes.graph.formats import FORMATS
+from onnx_passes.graph.origin import FORMATS
 
 _MODEL = "*.onnx"
 _SIGNS = "*?["

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from onnx_passes.core.errors import UnknownPassError, UsageError, did_you_mean
 from onnx_passes.core.registry import REGISTRY
-from onnx_passes.graph.formats import FORMATS
+from onnx_passes.graph.origin import FORMATS
 
 _HEAD = re.compile(r"[^\s{}(),]*")
 

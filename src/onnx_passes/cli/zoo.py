@@ -258,7 +258,7 @@ def _size(job: Job) -> int:
 def _remove_abandoned(jobs: Sequence[Job]) -> None:
     """Remove the weights of models that were killed while they were saved."""
     from onnx_passes.graph.data_files import remove_unnamed
-    from onnx_passes.graph.formats import FORMATS
+    from onnx_passes.graph.origin import FORMATS
 
     beside = [job.target.with_name(f"{job.target.name}.data") for job in jobs if not job.target.exists()]
     remove_unnamed([path for path in beside if path.is_file()], FORMATS)

@@ -12,16 +12,12 @@ from functools import cached_property
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.fragment.allowed_values import Array
 from onnx_passes.fragment.assembly import Assembly
-from onnx_passes.fragment.boundaries import critical_values
 from onnx_passes.fragment.fragment import Prepared, Runtime
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.traits import traits_of
+from onnx_passes.ops.facts.allowed_values import Array
+from onnx_passes.ops.facts.critical_values import critical_values, is_continuous, moves_elements
 
-_MOVES = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"})
-_STEPS = frozenset({"Round", "Floor", "Ceil", "Sign", "Not", "IsNaN", "IsInf"})
-_WITH_CONSTANTS = frozenset({"Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "Pow", "PRelu", "Clip"})
 _LONGEST = 40
 """So many nodes behind an input are followed."""
 _MOST_VALUES = 30
@@ -99,7 +95,7 @@ class _Builder:
             return None
         value = node.inputs[index]
         assert value is not None
-        if node.op_type in _MOVES and index == 0:
+        if moves_elements(node) and index == 0:
             values[output] = values[value]
             self.moved.add(output)
             return output
@@ -121,7 +117,7 @@ class _Builder:
             target = ir.DataType(node.attributes.get_int("to", 0))
             if not target.is_floating_point() and not (self.is_integer and target.is_integer()):
                 return None
-        elif not _works_by_element(node):
+        elif not is_continuous(node):
             return None
         inputs: list[ir.Value | None] = []
         for at, given in enumerate(node.inputs):
@@ -136,13 +132,6 @@ class _Builder:
                 self.sizes.append((*shape, *(1,) * (self.rank - 2)) if per_channel else shape)
                 inputs.append(self.copies.weight(tensor))
         return inputs
-
-
-def _works_by_element(node: ir.Node) -> bool:
-    """Return whether every element of a result is a function of one element and constants."""
-    if node.op_type in _STEPS or traits_of(node).kind != "elementwise":
-        return False
-    return len(node.inputs) == 1 or node.op_type in _WITH_CONSTANTS
 
 
 _LARGEST = 1e8

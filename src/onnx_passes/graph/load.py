@@ -20,9 +20,8 @@ from onnx_passes.core.collector import paused_collector
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_graphs
 from onnx_passes.graph.external import DataFile, EmbeddedTensor, map_external_data
-from onnx_passes.graph.formats import FORMATS
 from onnx_passes.graph.map_types import set_aside
-from onnx_passes.graph.origin import Origin, origin, set_origin
+from onnx_passes.graph.origin import FORMATS, Origin, origin, set_origin
 from onnx_passes.graph.repair import repair, sort
 from onnx_passes.graph.text import from_text
 from onnx_passes.graph.wellformed import inspect

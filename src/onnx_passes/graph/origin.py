@@ -1,4 +1,4 @@
-"""The origin of a model, and the repairs on import."""
+"""The origin of a model, the format of its file, and the repairs on import."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ if TYPE_CHECKING:
 
     import onnx_ir as ir
 
+FORMATS = {
+    ".onnx": "binary",
+    ".onnxtxt": "text",
+    ".txt": "text",
+    ".json": "json",
+    ".textproto": "textproto",
+    ".pbtxt": "textproto",
+}
+"""Formats by suffix; the default is binary."""
 _KEY = "onnx_passes.origin"
 
 

@@ -21,8 +21,7 @@ from onnx_passes.graph.atomic import creating, finish, is_special, replacing
 from onnx_passes.graph.data_files import free_data_file, outdated_data_files, remove_unnamed
 from onnx_passes.graph.data_layout import DataLayout
 from onnx_passes.graph.external import initializers, release, stub
-from onnx_passes.graph.formats import FORMATS
-from onnx_passes.graph.origin import origin
+from onnx_passes.graph.origin import FORMATS, origin
 from onnx_passes.graph.serialise import serialise
 from onnx_passes.graph.text import to_text
 from onnx_passes.graph.wire import BIG, PROTOBUF_LIMIT, Stream

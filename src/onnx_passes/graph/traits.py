@@ -61,7 +61,7 @@ class Traits:
 TRAITS: Interface[Traits] = Interface(
     "traits",
     "its properties in common with other operators, such as its algebra",
-    "onnx_passes.ops.traits",
+    "onnx_passes.ops.facts.traits",
     "onnx_passes.ops.channels_last",
     "onnx_passes.ops.xnor_popcount_matmul",
 )

@@ -1,8 +1,9 @@
-"""Uses of values."""
+"""Producers and uses of values."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TypeGuard
 
 import onnx_ir as ir
 
@@ -29,3 +30,14 @@ def is_updated(node: ir.Node, index: int) -> bool:
     """Return whether an input of a node holds statistics that training updates."""
     training = (node.domain, node.op_type) == ("", "BatchNormalization") and node.attributes.get_int("training_mode", 0)
     return bool(training) and index in _STATISTICS
+
+
+def is_standard(node: ir.Node | None, *operators: str) -> TypeGuard[ir.Node]:
+    """Return whether a node is one of these operators of ONNX."""
+    return node is not None and node.domain == "" and node.op_type in operators
+
+
+def made_by(value: ir.Value | None, *operators: str) -> ir.Node | None:
+    """Return the producer of a value if it is one of these operators of ONNX; None otherwise."""
+    node = None if value is None else value.producer()
+    return node if is_standard(node, *operators) else None

@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
+from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.numbers.enclosures import Real, growing
 from onnx_passes.numbers.reals import Reals
-from onnx_passes.numbers.rings import Symbol
 from onnx_passes.numbers.rounding import edge, round_numpy
 from onnx_passes.numbers.surds import Number, Surd, square_root
 

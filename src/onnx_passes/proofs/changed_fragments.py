@@ -27,8 +27,8 @@ from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.hashing.semantics import Semantics
 from onnx_passes.graph.operators import STANDARD
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.numbers.rings import Tensor, TooLargeError, UnsupportedError
-from onnx_passes.numbers.rounding import Numbers, UnsettledError
+from onnx_passes.numbers.algebra import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.ops.number_systems.scalars import Numbers, UnsettledError
 from onnx_passes.ops.semantics.evaluation import Attributes, Evaluation
 from onnx_passes.ops.semantics.table import OperatorView
 

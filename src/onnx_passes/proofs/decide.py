@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers import scalars, values
-from onnx_passes.numbers.rings import POLYNOMIAL
-from onnx_passes.numbers.terms import CONSTANT, VARIABLE, Terms
-from onnx_passes.proofs import smt
+from onnx_passes.ops.number_systems import scalars, smt, values
+from onnx_passes.ops.number_systems.rings import POLYNOMIAL
+from onnx_passes.ops.number_systems.terms import CONSTANT, VARIABLE, Terms
 from onnx_passes.proofs.excuses import ROUNDING, excuses, needed, unexcused
 from onnx_passes.proofs.samples import Domain, all_inputs, some_inputs
 

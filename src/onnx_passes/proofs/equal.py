@@ -29,11 +29,11 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.numbers.bounds import unit
-from onnx_passes.numbers.fingerprints import Fingerprints, Labels
-from onnx_passes.numbers.real_functions import NO_OVERFLOW
-from onnx_passes.numbers.rings import Tensor, TooLargeError, UnsupportedError
-from onnx_passes.numbers.terms import VARIABLE, Terms
+from onnx_passes.numbers.algebra import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.ops.number_systems.bounds import unit
+from onnx_passes.ops.number_systems.fingerprints import Fingerprints, Labels
+from onnx_passes.ops.number_systems.real_functions import NO_OVERFLOW
+from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.decide import OPAQUE, Verdict, decide
 from onnx_passes.proofs.excuses import ROUNDING

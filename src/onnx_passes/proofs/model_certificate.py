@@ -21,7 +21,7 @@ from onnx_passes.graph.operators import STANDARD
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.graph.wording import count
-from onnx_passes.numbers.rings import UnsupportedError
+from onnx_passes.numbers.algebra import UnsupportedError
 from onnx_passes.proofs.changed_fragments import ChangedFragment, Comparison, Pair, fold_sizes
 from onnx_passes.proofs.equal import Effort, prove_equal, told
 from onnx_passes.proofs.excuses import ROUNDING

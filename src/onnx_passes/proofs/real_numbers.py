@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers.bounds import Bound, NoBoundError, bounds, unit
-from onnx_passes.numbers.field import Field, compared
-from onnx_passes.numbers.nearly import Expansion
-from onnx_passes.numbers.real_functions import NO_OVERFLOW
-from onnx_passes.numbers.rings import Tensor, TooLargeError, UnsupportedError
-from onnx_passes.numbers.terms import VARIABLE, Terms
+from onnx_passes.numbers.algebra import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.ops.number_systems.bounds import Bound, NoBoundError, bounds, unit
+from onnx_passes.ops.number_systems.field import Field, compared
+from onnx_passes.ops.number_systems.nearly import Expansion
+from onnx_passes.ops.number_systems.real_functions import NO_OVERFLOW
+from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.proof import Assumption
 from onnx_passes.proofs.samples import Domain, variables

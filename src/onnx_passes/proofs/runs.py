@@ -19,8 +19,8 @@ import onnx_ir as ir
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.numbers.values import same
 from onnx_passes.ops.describe import expand_nodes, uses_custom_operators
+from onnx_passes.ops.number_systems.values import same
 from onnx_passes.proofs.excuses import ROUNDING
 
 Array = np.ndarray[Any, Any]

@@ -13,8 +13,8 @@ from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.hashing.content import type_key
 from onnx_passes.graph.shapes import dims, static_shape
 from onnx_passes.graph.wording import count, type_text
-from onnx_passes.numbers.rings import Algebra, Tensor, UnsupportedError
-from onnx_passes.numbers.terms import Terms
+from onnx_passes.numbers.algebra import Algebra, Tensor, UnsupportedError
+from onnx_passes.ops.number_systems.terms import Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.ops.semantics.table import POOLING
 from onnx_passes.proofs.proof import Assumption

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.constants import constant_tensor, is_constant_node
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.traits import traits_of
 
@@ -52,7 +52,7 @@ def _smaller(side: int, enough: int, step: int) -> int:
 
 def _is_local(node: ir.Node) -> bool:
     """Tell whether a node does the same at every place of an image, wherever its borders are."""
-    if node.domain or node.op_type == "Constant":
+    if node.domain or is_constant_node(node):
         return not node.domain
     if _windowed(node):
         is_fixed = node.attributes.get_string("auto_pad", "NOTSET") in ("NOTSET", "VALID")

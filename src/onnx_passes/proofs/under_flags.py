@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers.rings import Symbol, TooLargeError, UnsupportedError
-from onnx_passes.numbers.terms import VARIABLE, Terms
+from onnx_passes.numbers.algebra import Symbol, TooLargeError, UnsupportedError
+from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.decide import decide
 from onnx_passes.proofs.proof import Proof, Unproved

@@ -12,13 +12,13 @@ import onnx_ir as ir
 from onnx_passes.analysis.bit_cost import ModelBitCost
 from onnx_passes.analysis.channels import channel_axis
 from onnx_passes.analysis.ranges import ranges_of
-from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.streamlined import Accumulator, Streamlined, streamlined
 from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.core.plain import Json
 from onnx_passes.datatypes import parse
 from onnx_passes.graph.constants import constant, is_constant_node
 from onnx_passes.graph.wording import name_of
+from onnx_passes.numbers.range import Range
 from onnx_passes.ops.quantizer import is_quantizer
 from onnx_passes.passes.analyse.bit_cost import bit_cost
 from onnx_passes.passes.analyse.inspection import with_shapes

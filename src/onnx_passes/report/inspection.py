@@ -15,11 +15,11 @@ from rich.text import Text
 from onnx_passes.analysis.bit_cost import ModelBitCost
 from onnx_passes.analysis.channels import TensorRange
 from onnx_passes.analysis.cost import SCALAR, ModelCost, NodeCost
-from onnx_passes.analysis.formulas import total
 from onnx_passes.analysis.support import Support
 from onnx_passes.core.text import shortened, size_text
 from onnx_passes.graph.extents import Amount, Extent, Monomial
 from onnx_passes.graph.wording import count
+from onnx_passes.ops.facts.work import total
 from onnx_passes.passes.analyse.inspection import Inspection, Timed
 from onnx_passes.passes.analyse.tensor_statistics import TensorStatistics
 from onnx_passes.report.accumulators import accumulators_table

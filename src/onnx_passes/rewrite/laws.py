@@ -14,7 +14,6 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Transformation
 from onnx_passes.core.errors import RegistrationError
-from onnx_passes.graph.arithmetic import folded, grows_when_folded, negated
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import (
     grows,
@@ -35,6 +34,7 @@ from onnx_passes.graph.shapes import (
     stays,
     vanishes_into,
 )
+from onnx_passes.ops.number_systems.constants import folded, grows_when_folded, negated
 from onnx_passes.rewrite.forks import Forks
 from onnx_passes.rewrite.law_left import attributes_of, names_of, pattern_of
 from onnx_passes.rewrite.law_right import MatchExpressions, Term

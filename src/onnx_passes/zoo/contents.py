@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TypedDict
 
-from onnx_passes.graph.formats import FORMATS
+from onnx_passes.graph.origin import FORMATS
 
 
 class FileState(TypedDict):

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges import Range, ranges_of
+from onnx_passes.analysis.ranges import ranges_of
+from onnx_passes.numbers.range import Range
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.verify.run.execute import Executor
 

@@ -6,7 +6,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.analysis.ranges import Grid, Range, ranges_of
+from onnx_passes.analysis.ranges import ranges_of
+from onnx_passes.numbers.grid import Grid
+from onnx_passes.numbers.range import Range
 from tests.analysis.ranges.soundness import inferred
 
 DOMAINS = """"": 18, "qonnx.custom_op.general": 1, "qonnx.custom_op.channels_last": 1, "onnx_passes": 1"""

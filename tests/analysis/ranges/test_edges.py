@@ -8,8 +8,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.analysis.ranges import Range, ranges_of
-from onnx_passes.analysis.ranges.grid import Grid
+from onnx_passes.analysis.ranges import ranges_of
+from onnx_passes.numbers.grid import Grid
+from onnx_passes.numbers.range import Range
 from tests.analysis.ranges.soundness import inferred, require_sound
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'

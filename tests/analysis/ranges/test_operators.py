@@ -12,8 +12,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.analysis.ranges import Range, ranges_of
-from onnx_passes.analysis.ranges.grid import Grid
+from onnx_passes.analysis.ranges import ranges_of
+from onnx_passes.numbers.grid import Grid
+from onnx_passes.numbers.range import Range
 from tests.analysis.ranges.soundness import _check, _size, inferred
 from tests.helpers.random_nodes import NODES, Array, Drawn, session_of, some
 from tests.helpers.thorough import THOROUGH

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.grid import Grid
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.numbers.grid import Grid
+from onnx_passes.numbers.range import Range
 
 
 def test_what_holds_for_all_elements_does_not_depend_on_the_ranks_of_parts():

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_passes.analysis.ranges import Range
-from onnx_passes.analysis.ranges.movement import regrouped
+from onnx_passes.numbers.range import Range
+from onnx_passes.ops.ranges.movement import regrouped
 
 
 @st.composite

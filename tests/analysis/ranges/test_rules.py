@@ -6,7 +6,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.analysis.ranges import Range, bits_for, ranges_of
+from onnx_passes.analysis.ranges import ranges_of
+from onnx_passes.numbers.range import Range, bits_for
 from tests.analysis.ranges.soundness import inferred, require_sound
 
 GENERAL = '"qonnx.custom_op.general": 1'

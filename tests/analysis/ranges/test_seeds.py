@@ -4,11 +4,12 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.analysis.ranges import Range, ranges_of
-from onnx_passes.analysis.ranges.text import parse_inputs
+from onnx_passes.analysis.range_text import parse_inputs
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.core.errors import UsageError
 from onnx_passes.datatypes import parse
 from onnx_passes.graph.tensor_types import set_datatype
+from onnx_passes.numbers.range import Range
 
 
 def model_of(kind: str = "float") -> ir.Model:

@@ -15,10 +15,10 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from onnx_passes.graph.traits import operators
-from onnx_passes.numbers import values
-from onnx_passes.numbers.rings import UnsupportedError
-from onnx_passes.numbers.scalars import SCALARS
-from onnx_passes.numbers.terms import Terms
+from onnx_passes.numbers.algebra import UnsupportedError
+from onnx_passes.ops.number_systems import values
+from onnx_passes.ops.number_systems.scalars import SCALARS
+from onnx_passes.ops.number_systems.terms import Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.samples import variables
 from tests.helpers.thorough import some

@@ -13,9 +13,9 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from onnx_passes.numbers import values
-from onnx_passes.numbers.rings import TooLargeError, UnsupportedError
-from onnx_passes.numbers.terms import Terms
+from onnx_passes.numbers.algebra import TooLargeError, UnsupportedError
+from onnx_passes.ops.number_systems import values
+from onnx_passes.ops.number_systems.terms import Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.runs import Runner
 from onnx_passes.proofs.samples import variables

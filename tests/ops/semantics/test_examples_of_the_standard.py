@@ -9,9 +9,9 @@ import pytest
 from onnx.backend.test.case.node import collect_testcases
 
 from onnx_passes.graph.traits import operators
-from onnx_passes.numbers import values
-from onnx_passes.numbers.rings import Tensor, TooLargeError, UnsupportedError
-from onnx_passes.numbers.terms import Terms
+from onnx_passes.numbers.algebra import Tensor, TooLargeError, UnsupportedError
+from onnx_passes.ops.number_systems import values
+from onnx_passes.ops.number_systems.terms import Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.samples import variables
 from tests.helpers.thorough import some

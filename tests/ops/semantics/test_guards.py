@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers.rings import UnsupportedError
-from onnx_passes.numbers.terms import Terms
+from onnx_passes.numbers.algebra import UnsupportedError
 from onnx_passes.ops.definition import definition_of
+from onnx_passes.ops.number_systems.terms import Terms
 from onnx_passes.ops.quant import Quant
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.samples import variables

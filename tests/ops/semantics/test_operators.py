@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from onnx_passes.numbers import values
-from onnx_passes.numbers.rings import Tensor
-from onnx_passes.numbers.terms import CALL, Terms
+from onnx_passes.numbers.algebra import Tensor
+from onnx_passes.ops.number_systems import values
+from onnx_passes.ops.number_systems.terms import CALL, Terms
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.proofs.equal import prove_equal
 from onnx_passes.proofs.proof import Proof

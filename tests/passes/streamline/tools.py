@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 import onnx_passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.analysis.streamlined import Streamlined
 from onnx_passes.api import Result
 from onnx_passes.graph.constants import constant

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.graph.load import load
-from onnx_passes.verify.run.resources import may_crash
+from onnx_passes.ops.facts.risks import may_crash
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1, "local" : 1]>'
 LOOP = "<body = b (int64 i, bool c, float a) => (bool d, float e) { d = Identity(c) e = Neg(a) }>"

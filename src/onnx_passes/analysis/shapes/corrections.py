@@ -20,14 +20,13 @@ from onnx_passes.analysis.shapes.known_shapes import contradict
 from onnx_passes.core.walk import nested_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.extents import is_limited
+from onnx_passes.graph.traits import operators
 
 Correction = Callable[[ShapeInferenceContext, ir.Node, list[ir.Shape | None]], None]
 """Gets the shapes that the outputs had before: what was declared stays."""
 
-_BROADCASTING = (
-    "Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual",
-    "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Xor",
-)  # fmt: skip
+_BROADCASTING = {*operators("elementwise", arity=2), *operators("elementwise", arity=0)} - {"PRelu"}
+"""Operators whose inputs broadcast against each other; a slope broadcasts in one direction."""
 _HIGHEST_RANK = 64
 
 

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.edits import copy_type
 from onnx_passes.graph.extents import parse
 
@@ -170,7 +171,7 @@ class Memory:
                 continue
             tensor = value.const_value
             if tensor is None:
-                if (producer := value.producer()) is not None and producer.op_type == "Constant":
+                if (producer := value.producer()) is not None and is_constant_node(producer):
                     facts.extend(producer.attributes.data.values())
                 facts.append(self.elements.get(value))
             shape = value.shape

@@ -14,6 +14,7 @@ from onnx_passes.analysis.shapes.known_shapes import KnownShapes, Memory
 from onnx_passes.analysis.shapes.standard_engine import names_in_use
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph import annotations
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.extents import Extent, parse
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import DEFINITIONS
@@ -93,7 +94,7 @@ def _tensor_names_kept(model: ir.Model) -> Generator[None]:
     names = [
         (attribute.value, attribute.value.name)
         for node in all_nodes(model.graph)
-        if node.op_type == "Constant"
+        if is_constant_node(node)
         for attribute in node.attributes.values()
         if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref()
     ]

@@ -42,7 +42,7 @@ def command(
     A channel is stuck if it has the same value for all inputs, and unread if it is multiplied by zero weights only:
     prune-channels removes both. --data takes .npy, .npz and .pb files; statistics of channels are in --json.
     """
-    from onnx_passes.analysis.ranges.text import parse_inputs
+    from onnx_passes.analysis.range_text import parse_inputs
     from onnx_passes.passes.analyse.inspection import inspect
 
     known = parse_inputs(" ".join(given))

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.schemas import schema_of
 from onnx_passes.graph.shapes import static_shape
-from onnx_passes.numbers.rings import Symbol, Tensor, UnsupportedError
+from onnx_passes.numbers.algebra import Symbol, Tensor, UnsupportedError
 from onnx_passes.ops.semantics.table import SEMANTICS, OperatorView
 
 

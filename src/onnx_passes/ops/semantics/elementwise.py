@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.schemas import signature
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.numbers.rings import Symbol, Tensor, UnsupportedError
+from onnx_passes.numbers.algebra import Symbol, Tensor, UnsupportedError
 from onnx_passes.ops.semantics.table import SEMANTICS, OperatorView, Place, arrays_key
 
 _LIMITS_ARE_INPUTS = 11

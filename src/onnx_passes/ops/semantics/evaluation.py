@@ -18,10 +18,10 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import STANDARD
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.numbers.rings import Algebra, Symbol, Tensor, TooLargeError, UnsupportedError
-from onnx_passes.numbers.rounding import Numbers, UnsettledError
+from onnx_passes.numbers.algebra import Algebra, Symbol, Tensor, TooLargeError, UnsupportedError
 from onnx_passes.ops.definition import definition_of
 from onnx_passes.ops.describe import expander
+from onnx_passes.ops.number_systems.scalars import Numbers, UnsettledError
 from onnx_passes.ops.semantics.bodies import body_of, computed
 from onnx_passes.ops.semantics.elementwise import elementwise
 from onnx_passes.ops.semantics.table import SEMANTICS, OperatorView, Place, Semantics

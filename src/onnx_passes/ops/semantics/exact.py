@@ -18,11 +18,11 @@ from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.graph.operators import STANDARD
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.traits import is_elementwise
+from onnx_passes.numbers.algebra import Algebra, Symbol, Tensor, TooLargeError, UnsupportedError
 from onnx_passes.numbers.arithmetic import Arithmetic, ExactArithmetic, RealsArithmetic, UnknownOperatorError
-from onnx_passes.numbers.real_functions import RealAlgebra
 from onnx_passes.numbers.reals import Reals
-from onnx_passes.numbers.rings import Algebra, Symbol, Tensor, TooLargeError, UnsupportedError
 from onnx_passes.numbers.surds import exactly
+from onnx_passes.ops.number_systems.real_functions import RealAlgebra
 from onnx_passes.ops.quantizer import has_scales
 from onnx_passes.ops.semantics.evaluation import Evaluation
 from onnx_passes.ops.semantics.table import OperatorView

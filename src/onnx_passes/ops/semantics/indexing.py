@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import tensor_of_constant_node
-from onnx_passes.numbers.rings import Symbol, Tensor, UnsupportedError
+from onnx_passes.numbers.algebra import Symbol, Tensor, UnsupportedError
 from onnx_passes.ops.semantics.table import SEMANTICS, OperatorView
 
 _UPDATES = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.numbers.rings import Tensor, UnsupportedError
+from onnx_passes.numbers.algebra import Tensor, UnsupportedError
 from onnx_passes.ops.semantics.table import SEMANTICS, OperatorView
 
 Move = Callable[[OperatorView, np.ndarray], np.ndarray]

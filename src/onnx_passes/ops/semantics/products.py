@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.numbers.rings import Symbol, Tensor, UnsupportedError
+from onnx_passes.numbers.algebra import Symbol, Tensor, UnsupportedError
 from onnx_passes.ops.semantics.elementwise import cast_to
 from onnx_passes.ops.semantics.reductions import patches, windows_of
 from onnx_passes.ops.semantics.table import SEMANTICS, OperatorView

@@ -13,10 +13,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.numbers.real_functions import REACHED, ROUND_TO
-from onnx_passes.numbers.rings import Symbol, Tensor, UnsupportedError
+from onnx_passes.numbers.algebra import Symbol, Tensor, UnsupportedError
 from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN, definition_of
 from onnx_passes.ops.multi_threshold import channel_axis
+from onnx_passes.ops.number_systems.real_functions import REACHED, ROUND_TO
 from onnx_passes.ops.rounding import bounds
 from onnx_passes.ops.semantics.elementwise import apply, cast_to
 from onnx_passes.ops.semantics.table import SEMANTICS, OperatorView

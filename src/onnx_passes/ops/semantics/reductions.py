@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.traits import operators
-from onnx_passes.numbers.rings import Symbol, Tensor, UnsupportedError
+from onnx_passes.numbers.algebra import Symbol, Tensor, UnsupportedError
 from onnx_passes.ops.semantics.table import SEMANTICS, OperatorView
 from onnx_passes.ops.windows import SlidingWindows
 

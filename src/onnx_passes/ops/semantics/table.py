@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.schemas import schema_of
-from onnx_passes.numbers.rings import Algebra, Symbol, Tensor, UnsupportedError
+from onnx_passes.numbers.algebra import Algebra, Symbol, Tensor, UnsupportedError
 
 if TYPE_CHECKING:
     from onnx_passes.ops.semantics.evaluation import Evaluation

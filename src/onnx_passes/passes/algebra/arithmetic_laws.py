@@ -8,15 +8,15 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.arithmetic import (
+from onnx_passes.graph.constants import constant, held, holds_only
+from onnx_passes.graph.shapes import is_float, is_whole
+from onnx_passes.graph.traits import TRAITS, operators
+from onnx_passes.ops.number_systems.constants import (
     is_product_safe,
     is_unnoticed_at_the_limit,
     limits_of,
     wide,
 )
-from onnx_passes.graph.constants import constant, held, holds_only
-from onnx_passes.graph.shapes import is_float, is_whole
-from onnx_passes.graph.traits import TRAITS, operators
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 

@@ -9,11 +9,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.arguments import argument
-from onnx_passes.graph.arithmetic import negated, wide
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, held, is_constant
 from onnx_passes.graph.shapes import is_float, keeps_shape
 from onnx_passes.graph.traits import TRAITS, traits_of
+from onnx_passes.ops.number_systems.constants import negated, wide
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Answer, Refusal, Rewritten, no, yes
 

@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.arithmetic import wide
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import held
 from onnx_passes.graph.shapes import is_float, rank
+from onnx_passes.ops.number_systems.constants import wide
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Rewritten

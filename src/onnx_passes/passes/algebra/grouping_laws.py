@@ -6,7 +6,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.graph.arithmetic import (
+from onnx_passes.graph.builder import Builder
+from onnx_passes.graph.constants import constant, constant_tensor, grows, held, is_constant
+from onnx_passes.graph.shapes import keeps_shape
+from onnx_passes.graph.traits import operators
+from onnx_passes.ops.number_systems.constants import (
     cancels,
     combined,
     folded,
@@ -16,10 +20,6 @@ from onnx_passes.graph.arithmetic import (
     rounded,
     wide,
 )
-from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.constants import constant, constant_tensor, grows, held, is_constant
-from onnx_passes.graph.shapes import keeps_shape
-from onnx_passes.graph.traits import operators
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import Law, LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Answer, Rewritten, no, yes

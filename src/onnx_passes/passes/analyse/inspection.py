@@ -13,9 +13,7 @@ import onnx_ir as ir
 from onnx_passes.analysis.bit_cost import ModelBitCost
 from onnx_passes.analysis.channels import TensorRange, range_report
 from onnx_passes.analysis.cost import ModelCost, cost_of
-from onnx_passes.analysis.formulas import WORK
-from onnx_passes.analysis.ranges import ranges_of
-from onnx_passes.analysis.ranges.analyse import Known
+from onnx_passes.analysis.ranges import Known, ranges_of
 from onnx_passes.analysis.statistics import (
     GraphStatistics,
     Summary,
@@ -37,6 +35,7 @@ from onnx_passes.core.errors import ModelError, OnnxPassesError, PassFailedError
 from onnx_passes.core.plain import plain
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
+from onnx_passes.ops.facts.work import WORK
 from onnx_passes.passes.analyse.bit_cost import bit_cost
 from onnx_passes.passes.analyse.tensor_statistics import TensorStatistics, tensor_statistics
 from onnx_passes.passes.streamline.aggregate_scales import reasons_of

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onnx_passes.analysis.ranges import Range, ranges_of
-from onnx_passes.analysis.ranges.analyse import Known
+from onnx_passes.analysis.ranges import Known, ranges_of
 from onnx_passes.core.base import Context
 from onnx_passes.core.build import collect
 from onnx_passes.core.display import Displayed
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.graph.load import Source, load
+from onnx_passes.numbers.range import Range
 
 
 class Ranges(dict[str, Range], Displayed):

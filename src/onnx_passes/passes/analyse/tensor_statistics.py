@@ -11,10 +11,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.analysis.channels import channel_axis
-from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.core.errors import ModelError
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension
+from onnx_passes.numbers.range import Range
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.reference import Source

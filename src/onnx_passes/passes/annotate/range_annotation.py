@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
+from onnx_passes.analysis.range_text import KEY, parse_inputs, range_text
 from onnx_passes.analysis.ranges import ranges_of
-from onnx_passes.analysis.ranges.text import KEY, parse_inputs, range_text
 from onnx_passes.core.base import Annotation, PassResult
 from onnx_passes.core.options import option
 

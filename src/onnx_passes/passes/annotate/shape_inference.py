@@ -19,7 +19,7 @@ from onnx_passes.core.base import Annotation, Context, PassResult
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.options import option
 from onnx_passes.graph import annotations
-from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.functions import MOST_NODES, expanded_size
 from onnx_passes.graph.wording import describe
 
 _ROUNDS = 3

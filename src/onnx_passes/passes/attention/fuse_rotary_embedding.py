@@ -10,8 +10,8 @@ from onnx_passes import passes
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
-from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import Dim, dimension, dims, rank, same_dim
+from onnx_passes.graph.uses import is_standard, made_by
 from onnx_passes.passes.attention.heads import HEADS_FIRST, SEQUENCE_FIRST, Heads, read_value
 from onnx_passes.passes.attention.rotation import Rotation, halved, recognise
 from onnx_passes.passes.attention.writing import fuse_each

@@ -10,9 +10,8 @@ import onnx_ir as ir
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, number
 from onnx_passes.graph.permutations import permutation, permuted, transposed
-from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import Dim, dims, rank, same_dim
-from onnx_passes.graph.uses import is_used_elsewhere
+from onnx_passes.graph.uses import is_standard, is_used_elsewhere, made_by
 
 HEADS_FIRST = (0, 1, 2, 3)
 SEQUENCE_FIRST = (0, 2, 1, 3)

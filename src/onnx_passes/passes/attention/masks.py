@@ -10,8 +10,8 @@ import onnx_ir as ir
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, number
 from onnx_passes.graph.extents import is_limited
-from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import Dim, dims, same_dim
+from onnx_passes.graph.uses import is_standard, made_by
 from onnx_passes.passes.attention.triangles import Triangles
 from onnx_passes.rewrite.refusal import Refusal, no
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import number
-from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import Dim, rank, same_dim
-from onnx_passes.graph.uses import is_only_read_by, is_used_elsewhere
+from onnx_passes.graph.uses import is_only_read_by, is_standard, is_used_elsewhere, made_by
 from onnx_passes.passes.attention.form import AttentionForm, Past
 from onnx_passes.passes.attention.heads import (
     HEADS_FIRST,

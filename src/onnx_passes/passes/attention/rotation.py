@@ -9,9 +9,8 @@ import onnx_ir as ir
 
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, number
-from onnx_passes.graph.producers import is_standard, made_by
 from onnx_passes.graph.shapes import dimension, dims, rank
-from onnx_passes.graph.uses import is_used_elsewhere
+from onnx_passes.graph.uses import is_standard, is_used_elsewhere, made_by
 from onnx_passes.rewrite.refusal import Refusal, no
 
 _TYPES = (ir.DataType.FLOAT, ir.DataType.FLOAT16)

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.producers import is_standard
 from onnx_passes.graph.shapes import Dim
+from onnx_passes.graph.uses import is_standard
 from onnx_passes.passes.attention.form import AttentionForm, Past
 from onnx_passes.passes.attention.heads import Heads
 from onnx_passes.passes.attention.masks import covers

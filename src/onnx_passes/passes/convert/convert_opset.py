@@ -12,7 +12,7 @@ from onnx_passes.core.base import Context
 from onnx_passes.core.options import option
 from onnx_passes.core.registry import REGISTRY
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.functions import MOST_NODES, expanded_size
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.passes import EditorPass
 

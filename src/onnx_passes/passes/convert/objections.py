@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.positions import Positions
 from onnx_passes.graph.randomness import is_random
+from onnx_passes.ops.facts.roundings import Positions
 from onnx_passes.ops.quantizer import has_scales
 
 Objection = Callable[[ir.Node], str]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.core.base import Annotation, Context, PassResult
 from onnx_passes.core.options import option
 from onnx_passes.datatypes import BIPOLAR, FLOAT32, DataType, IntegerType, ScaledInteger

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from onnx_passes.analysis.dataflow import Forward
-from onnx_passes.analysis.ranges import range as analysis
-from onnx_passes.analysis.ranges.range import exact_up_to
-from onnx_passes.analysis.sums import sums_within
 from onnx_passes.datatypes import DataType, FixedPoint, IntegerType, Interval, ScaledInteger
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of
 from onnx_passes.graph.traits import is_product, traits_of
+from onnx_passes.numbers import range as analysis
+from onnx_passes.numbers.range import exact_up_to
+from onnx_passes.ops.facts.sums import sums_within
 from onnx_passes.passes.datatypes.facts import DATATYPES, Fact, fact_of_constant, fact_of_element, fact_of_input
 from onnx_passes.passes.datatypes.names import name_of_moved, name_of_scaled
 

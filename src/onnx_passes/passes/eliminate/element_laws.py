@@ -6,12 +6,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.signs import has_positive_zeros, is_never_negative
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, holds_only
-from onnx_passes.graph.idioms import scales_normalized
-from onnx_passes.graph.shapes import is_integral, keeps_shape, static_shape
+from onnx_passes.graph.shapes import is_integral, keeps_shape, rank, static_shape
 from onnx_passes.graph.traits import TRAITS, Number, traits_of
+from onnx_passes.graph.uses import made_by
+from onnx_passes.ops.facts.signs import has_positive_zeros, is_never_negative
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 
@@ -36,6 +36,24 @@ _OPPOSITE: dict[tuple[str, str], Number] = {
 _ALSO_OF_FLOATS = ("Less", "Greater")
 _BLIND = ("Abs", "Cos", "Exp", "LogSoftmax", "Softmax")
 """Operators that do not distinguish zeros of different signs."""
+
+
+def _is_normalized(value: ir.Value) -> bool:
+    """Return whether a value is a quotient by a square root, as in the definition of a normalization."""
+    node = made_by(value, "Mul")
+    if node is None:
+        return _is_divided_by_root(value)
+    return any(_is_divided_by_root(operand) for operand in node.inputs)
+
+
+def _is_divided_by_root(value: ir.Value | None) -> bool:
+    node = made_by(value, "Div", "Reciprocal")
+    return node is not None and made_by(node.inputs[-1], "Sqrt") is not None
+
+
+def scales_normalized(factor: ir.Value, value: ir.Value) -> bool:
+    """Return whether a factor is the scale of a decomposed normalization: a vector, even one of ones."""
+    return bool(rank(factor)) and _is_normalized(value)
 
 
 def is_neutral(op_type: str, value: ir.Value) -> bool:

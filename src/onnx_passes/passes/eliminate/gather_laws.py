@@ -6,11 +6,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.signs import is_never_negative
 from onnx_passes.graph.arguments import integer
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.uses import is_only_read_by
+from onnx_passes.ops.facts.signs import is_never_negative
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
 from onnx_passes.rewrite.refusal import Rewritten, no

@@ -7,10 +7,10 @@ from typing import NamedTuple, Self
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.grid import along, shrink
 from onnx_passes.graph.constants import finite_constant
 from onnx_passes.graph.shapes import keeps_shape, rank
 from onnx_passes.graph.uses import is_used_elsewhere
+from onnx_passes.numbers.grid import along, shrink
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.fuse.layer_laws import normalization_of
 from onnx_passes.passes.streamline.fold_quantized_weights import folded_quantizer

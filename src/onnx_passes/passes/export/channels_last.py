@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_sparsity
 from onnx_passes.graph.traits import is_product
 from onnx_passes.graph.wording import name_of
+from onnx_passes.numbers.range import Range
 from onnx_passes.passes.integers.containers import held_integers, is_exact_product
 from onnx_passes.passes.layout.images import ChannelsLast, ChannelsLastForm, to_last
 from onnx_passes.passes.move.forms import shaped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.passes.export.hls4ml_layers import hoist_scales, keep_powers_of_two, write_layers
 from onnx_passes.passes.export.hls4ml_operators import lower_operators
 from onnx_passes.rewrite.editor import Editor

@@ -8,7 +8,7 @@ from functools import partial
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.core.options import option
 from onnx_passes.passes.annotate.shape_inference import ShapeInference
 from onnx_passes.passes.export.bipolar import begin_at_least_levels, replace_signs

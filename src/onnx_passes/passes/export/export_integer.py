@@ -8,8 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.sums import Bounds, size_of
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.core.base import Context, PassResult
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.core.options import option
@@ -18,6 +17,7 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.definition import GENERAL_DOMAINS, definition_of
+from onnx_passes.ops.facts.sums import Bounds, size_of
 from onnx_passes.ops.step_functions import Compare, Steps, count, look_up, reached, reached_by_difference, search
 from onnx_passes.passes.convert.convert_opset import convert_to
 from onnx_passes.passes.export import integer_elementwise as elementwise

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.datatypes import BIPOLAR, TERNARY, DataType
 from onnx_passes.datatypes.types import Integer, IntegerType, integer_ends, parse, smallest_for, smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.graph.tensor_types import datatype_of, layout_of, set_datatype, set_layout
 from onnx_passes.graph.traits import is_product
+from onnx_passes.numbers.range import Range
 from onnx_passes.ops.definition import FINN_DOMAIN
 from onnx_passes.passes.export.thresholds import is_threshold, step_function
 from onnx_passes.passes.qonnx.dialect import GENERAL

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import dimension, rank, static_shape
 from onnx_passes.graph.traits import is_product, traits_of
+from onnx_passes.numbers.range import Range
 from onnx_passes.ops.definition import FINN_DOMAIN
 from onnx_passes.passes.export.finn_annotations import is_window
 from onnx_passes.passes.export.thresholds import is_threshold

@@ -9,13 +9,13 @@ from typing import NamedTuple, Self
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.grid import along, shrink
-from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, finite_constant, holds_only
 from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.uses import is_used_elsewhere
+from onnx_passes.numbers.grid import along, shrink
+from onnx_passes.numbers.range import Range
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.export.affine import Affine
 from onnx_passes.passes.qonnx.dialect import GENERAL

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.graph.arguments import argument, reduced_axes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, finite_constant, is_constant
 from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.numbers.range import Range
 from onnx_passes.ops.definition import CHANNELS_LAST_DOMAIN
 from onnx_passes.passes.qonnx.dialect import GENERAL
 from onnx_passes.rewrite.editor import Editor

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.sums import size_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank, static_shape
+from onnx_passes.ops.facts.sums import size_of
 from onnx_passes.passes.export.integer_twins import IntegerTwins
 from onnx_passes.passes.integers.containers import FLOATS, SMALL, bounds_of, container, largest_in
 

@@ -8,9 +8,9 @@ from functools import reduce
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.sums import Bounds, greatest_sum, sums_within
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
+from onnx_passes.ops.facts.sums import Bounds, greatest_sum, sums_within
 from onnx_passes.passes.export.integer_elementwise import arithmetic
 from onnx_passes.passes.export.integer_twins import ConvolutionTerm, IntegerTwins
 from onnx_passes.passes.integers.containers import SMALL, bounds_of, container, is_exact_product, may_saturate

@@ -10,9 +10,9 @@ from itertools import product
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.sums import Bounds
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.ops.facts.sums import Bounds
 from onnx_passes.passes.export.integer_products import NO_INTEGERS, TOO_LARGE, convolved, with_bias
 from onnx_passes.passes.export.integer_twins import IntegerTwins
 from onnx_passes.passes.integers.containers import bounds_of, is_exact_product

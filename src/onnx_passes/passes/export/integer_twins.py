@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.sums import Bounds, size_of
 from onnx_passes.graph.constants import constant
+from onnx_passes.numbers.range import Range
+from onnx_passes.ops.facts.sums import Bounds, size_of
 from onnx_passes.passes.export.targets import Target
 from onnx_passes.passes.integers.containers import ALL, container, held_integers, integers_of, largest_in
 from onnx_passes.passes.integers.twins import Twins

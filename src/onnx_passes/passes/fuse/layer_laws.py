@@ -7,10 +7,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.builder import Builder
-from onnx_passes.graph.constants import finite_constant
-from onnx_passes.graph.idioms import halves_gelu
+from onnx_passes.graph.constants import finite_constant, is_number
 from onnx_passes.graph.shapes import is_common_float
-from onnx_passes.ops.normalization import Normalization
+from onnx_passes.graph.uses import made_by
+from onnx_passes.ops.semantics.batch_normalization import Normalization
 from onnx_passes.passes.fuse.layers import Layer, is_unpadded, per_input_channel
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When
@@ -20,6 +20,13 @@ _IMAGES = {
     "image": ((1, 2, 4, 4), (2, 2, 4), (1, 4, 3, 5)),
     "each": ((2, 1, 1), (1, 2, 1, 1), (2, 1), (4, 1, 1), (1,), ()),
 }
+
+
+def halves_gelu(factor: ir.Value, value: ir.Value) -> bool:
+    """Return whether a factor is the final half in the definition of Gelu, exact or approximate."""
+    node = made_by(value, "Mul") if is_number(factor, 0.5, value) else None
+    gates = () if node is None else [made_by(operand, "Add") for operand in node.inputs]
+    return any(gate is not None and any(made_by(operand, "Erf", "Tanh") for operand in gate.inputs) for gate in gates)
 
 
 def _normalized(op: Builder, node: ir.Node, normalization: ir.Node) -> Rewritten:

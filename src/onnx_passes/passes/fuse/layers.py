@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.graph import annotations
-from onnx_passes.graph.arithmetic import per_channel, rounded
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor, finite_constant, grows
 from onnx_passes.graph.shapes import dimension, rank, static_shape
+from onnx_passes.ops.number_systems.constants import per_channel, rounded
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no
 
 

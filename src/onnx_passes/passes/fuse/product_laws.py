@@ -8,10 +8,10 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.graph import annotations
 from onnx_passes.graph.arguments import argument, integer
-from onnx_passes.graph.arithmetic import rounded
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant_tensor, finite_constant, grows
 from onnx_passes.graph.shapes import Dim, dims, is_common_float, rank, same_dim
+from onnx_passes.ops.number_systems.constants import rounded
 from onnx_passes.passes.move.rows import SIZES_TO_TRY, stacked_rows
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.laws import LawPass, Vocabulary, When

@@ -7,10 +7,10 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.core.base import Transformation
-from onnx_passes.graph.arithmetic import rounded
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.shapes import rank
+from onnx_passes.ops.number_systems.constants import rounded
 from onnx_passes.passes.fuse.layer_laws import normalization_of, unusual
 from onnx_passes.rewrite.passes import RewriteRulePass
 from onnx_passes.rewrite.patterns import Op, Var

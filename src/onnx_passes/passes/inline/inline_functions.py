@@ -14,10 +14,9 @@ from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.errors import PassFailedError
 from onnx_passes.graph import annotations
 from onnx_passes.graph.edits import copy_type, detach, replace_value, subgraphs_of
-from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.functions import MOST_NODES, expanded_size, fill_in_attributes
 from onnx_passes.graph.hashing.fingerprint import used_functions
 from onnx_passes.graph.names import Names
-from onnx_passes.graph.parameters import fill_in_attributes
 from onnx_passes.graph.wording import name_of
 from onnx_passes.passes.cleanup.topological_sort import sort_nodes
 from onnx_passes.rewrite.editor import Editor

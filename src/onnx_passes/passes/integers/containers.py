@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.sums import Bounds, size_of, sums_within
 from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
+from onnx_passes.numbers.range import Range
+from onnx_passes.ops.facts.sums import Bounds, size_of, sums_within
 
 FLOATS = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 SMALL = (ir.DataType.UINT8, ir.DataType.INT8)

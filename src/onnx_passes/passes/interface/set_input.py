@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import range_of_type
+from onnx_passes.analysis.ranges import range_of_type
 from onnx_passes.core.errors import OptionError, PassFailedError, UsageError, did_you_mean
 from onnx_passes.core.options import internal, option
 from onnx_passes.datatypes import DataType, FixedPoint, parse

@@ -12,10 +12,10 @@ import onnx_ir as ir
 from onnx_passes import passes
 from onnx_passes.core.claims import Claim
 from onnx_passes.core.options import internal, option
-from onnx_passes.graph.arithmetic import rounded
 from onnx_passes.graph.edits import prepend, read_instead
 from onnx_passes.graph.permutations import inverse, permutation
 from onnx_passes.graph.shapes import dims, rank
+from onnx_passes.ops.number_systems.constants import rounded
 from onnx_passes.passes.fuse.layer_laws import normalization_of
 from onnx_passes.passes.layout.images import CHANNELS_LAST, ChannelsLast, ChannelsLastForm, follower, to_first, to_last
 from onnx_passes.passes.layout.interface import convert_input, convert_output, transpose_of

@@ -11,11 +11,11 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.graph.arguments import argument
-from onnx_passes.graph.arithmetic import rounded, wide
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.constants import constant, finite_constant, grows, is_constant
 from onnx_passes.graph.shapes import dims, is_float, keeps_shape
 from onnx_passes.graph.uses import is_used_elsewhere
+from onnx_passes.ops.number_systems.constants import rounded, wide
 from onnx_passes.passes.move.forms import MovePass, exchange, is_forked, shaped
 from onnx_passes.rewrite.hints import hints
 from onnx_passes.rewrite.refusal import Refusal, Rewritten, no

@@ -10,11 +10,12 @@ import onnx_ir as ir
 
 from onnx_passes import passes
 from onnx_passes.analysis.channels import by_channel
-from onnx_passes.analysis.ranges import Range, ranges_of
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.graph.arguments import argument, integers
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.edits import carry_annotations
 from onnx_passes.graph.wording import name_of
+from onnx_passes.numbers.range import Range
 from onnx_passes.passes.integers.containers import held_integers, is_exact_product
 from onnx_passes.passes.prune.channel_groups import ChannelGroup, ChannelPlace, group_of, made_place
 from onnx_passes.rewrite.editor import Editor, Rewrite

@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import Ranges
-from onnx_passes.analysis.sums import Bounds
+from onnx_passes.analysis.ranges import Ranges
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.wording import name_of
+from onnx_passes.ops.facts.sums import Bounds
 from onnx_passes.passes.export.integer_elementwise import MOVEMENTS
 from onnx_passes.passes.integers.containers import container, held_integers, is_exact_product
 from onnx_passes.passes.integers.twins import Twins

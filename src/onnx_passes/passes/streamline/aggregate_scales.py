@@ -8,17 +8,17 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.analysis.streamlined import Reason, explain
-from onnx_passes.analysis.sums import terms_of
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import rank, static_shape
 from onnx_passes.graph.tensor_types import set_sparsity, sparsity_of
 from onnx_passes.graph.traits import is_product
+from onnx_passes.numbers.range import Range
 from onnx_passes.numbers.reals import Reals
+from onnx_passes.ops.facts.sums import terms_of
 from onnx_passes.ops.qonnx import DOMAIN
 from onnx_passes.ops.semantics.exact import set_exact_value
 from onnx_passes.passes.quant.stored_scales import multiples

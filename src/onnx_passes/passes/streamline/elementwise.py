@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.shapes import dimension, rank, same_shape
 from onnx_passes.numbers.reals import Reals
-from onnx_passes.ops.normalization import IN_TRAINING, Normalization
+from onnx_passes.ops.semantics.batch_normalization import IN_TRAINING, Normalization
 from onnx_passes.passes.streamline.form import (
     BIAS,
     MULTIPLES,

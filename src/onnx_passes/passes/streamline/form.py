@@ -9,10 +9,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.grid import same
-from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.analysis.streamlined import Reason
-from onnx_passes.analysis.sums import Bounds
 from onnx_passes.datatypes.base import EXACT_IN_DOUBLE, EXACT_IN_FLOAT
 from onnx_passes.datatypes.types import smallest_for_values
 from onnx_passes.graph.builder import Builder
@@ -20,7 +17,10 @@ from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import static_shape
 from onnx_passes.graph.tensor_types import set_datatype
 from onnx_passes.graph.wording import name_of
+from onnx_passes.numbers.grid import same
+from onnx_passes.numbers.range import Range
 from onnx_passes.numbers.reals import Reals, joined
+from onnx_passes.ops.facts.sums import Bounds
 from onnx_passes.ops.quantizer import has_scales, is_quantizer
 from onnx_passes.ops.semantics.exact import exact_value
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.core.base import Annotation, Context, PassResult
 from onnx_passes.datatypes import DataType, IntegerType
 from onnx_passes.datatypes.types import smallest_for_values
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import datatype_of, set_datatype
+from onnx_passes.numbers.range import Range
 from onnx_passes.passes.datatypes.inference import DatatypeInference
 
 

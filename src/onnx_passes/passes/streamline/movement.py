@@ -9,12 +9,12 @@ from typing import TypeGuard
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.analysis.streamlined import Reason
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
+from onnx_passes.numbers.range import Range
 from onnx_passes.numbers.reals import Reals
+from onnx_passes.ops.ranges.site import RANGES, Site
 from onnx_passes.passes.streamline.form import MULTIPLES, NEGATIVE, PARAMETER, VARIES, Form, FormBuilder
 
 

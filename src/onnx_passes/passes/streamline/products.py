@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.convolutions import bias_behind
-from onnx_passes.analysis.ranges.products import laid_out
 from onnx_passes.analysis.streamlined import Reason
-from onnx_passes.analysis.sums import contraction_of, greatest_sum, size_of, summed_axes
 from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
 from onnx_passes.numbers.reals import Reals, joined, product
+from onnx_passes.ops.facts.sums import contraction_of, greatest_sum, size_of, summed_axes
+from onnx_passes.ops.ranges.convolutions import bias_behind
+from onnx_passes.ops.ranges.products import laid_out
 from onnx_passes.passes.streamline.choices import squeezed
 from onnx_passes.passes.streamline.form import ALONG_SUM, BIAS, FEWER_BITS, PARAMETER, RANK, VARIES, Form, FormBuilder
 

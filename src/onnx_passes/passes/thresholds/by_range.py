@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.wording import name_of
+from onnx_passes.numbers.range import Range
 from onnx_passes.passes.thresholds.nodes import Thresholds, is_thresholds
 from onnx_passes.passes.thresholds.writing import constant_of
 from onnx_passes.rewrite.editor import Editor

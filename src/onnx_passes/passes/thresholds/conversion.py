@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.core.base import Pass
 from onnx_passes.core.claims import Claim
 from onnx_passes.fragment.fragment import SideBySide
@@ -24,6 +23,7 @@ from onnx_passes.numbers.arithmetic import (
     Intervals,
     UnknownOperatorError,
 )
+from onnx_passes.numbers.range import UNKNOWN, Range
 from onnx_passes.numbers.surds import exactly
 from onnx_passes.passes.thresholds.levels import NOT_A_NUMBER, Levels, edges_of
 from onnx_passes.passes.thresholds.lines import Lines

@@ -8,12 +8,12 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.edits import copy_type_and_shape
 from onnx_passes.graph.wording import name_of
+from onnx_passes.numbers.range import Range
 from onnx_passes.passes.thresholds.nodes import COUNTING_DOMAINS, Thresholds, holds_integers, is_thresholds
 from onnx_passes.rewrite.editor import Editor
 from onnx_passes.rewrite.leftovers import Leftovers

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges import ranges_of
+from onnx_passes.numbers.range import Range
 from onnx_passes.ops.definition import OUR_DOMAIN
 from onnx_passes.passes.thresholds.nodes import Thresholds, integers, is_thresholds
 from onnx_passes.passes.thresholds.search import Integers

@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.range import Range
 from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.numbers.range import Range
 from onnx_passes.ops.definition import GENERAL_DOMAINS, OUR_DOMAIN, definition_of
 from onnx_passes.ops.multi_threshold import channel_axis
 

@@ -11,13 +11,13 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.analyse import ranges_of
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.analysis.ranges import ranges_of
 from onnx_passes.core.base import Context, PassResult, Transformation
 from onnx_passes.core.options import internal
 from onnx_passes.datatypes.base import EXACT_IN_FLOAT
 from onnx_passes.graph.builder import Builder
 from onnx_passes.graph.shapes import dimension, rank
+from onnx_passes.numbers.range import Range
 from onnx_passes.ops.definition import OUR_DOMAIN
 from onnx_passes.passes.thresholds.examples import several_axes
 from onnx_passes.passes.thresholds.nodes import Thresholds, integers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_passes import passes
-from onnx_passes.analysis.ranges.range import Range
+from onnx_passes.numbers.range import Range
 from onnx_passes.passes.thresholds.by_range import ByRange, Rows
 from onnx_passes.passes.thresholds.nodes import Thresholds, bounds, level_values
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from onnx_passes.analysis.channels import TensorRange
-from onnx_passes.analysis.ranges.range import Range, bits_for
+from onnx_passes.numbers.range import Range, bits_for
 from onnx_passes.passes.analyse.inspection import Inspection
 from onnx_passes.report.inspection import sections
 from onnx_passes.session.display.html import Html, code, facts, folded, joined, quiet, strong, table, title

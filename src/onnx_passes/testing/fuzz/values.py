@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.fragment.allowed_values import float_info
 from onnx_passes.graph.tensor_types import integer_limits
+from onnx_passes.ops.facts.allowed_values import float_info
 
 Shape = tuple[int, ...]
 

@@ -18,10 +18,8 @@ from onnx_passes.core.errors import ModelError
 from onnx_passes.core.walk import all_nodes, nested_graphs
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.copy import copy_node
-from onnx_passes.graph.positions import Positions
-from onnx_passes.graph.shapes import static_shape
-from onnx_passes.graph.traits import traits_of
-from onnx_passes.ops.traits import decides_size
+from onnx_passes.ops.facts.roundings import Positions, centres, is_exact, is_subtracted, sums_up, terms_summed
+from onnx_passes.ops.facts.traits import decides_size
 from onnx_passes.verify.comparison.ulp import chunks
 from onnx_passes.verify.run.element_types import infer_types
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
@@ -33,30 +31,14 @@ _MARGIN = 4.0
 _RUNS = 10
 _LANES = 8
 """A sum of n terms errs by the last bit, and √n of these divided by this: most sums are kept in several parts."""
-_TERMS = 256
-"""Terms of a sum whose length nobody knows."""
 _PRECISION = {ir.DataType.FLOAT16: 2.0**-10, ir.DataType.FLOAT: 2.0**-23, ir.DataType.DOUBLE: 2.0**-52}
 _MODERATE = {ir.DataType.FLOAT16: 2.0**8, ir.DataType.FLOAT: 2.0**100, ir.DataType.DOUBLE: 2.0**900}
 """Numbers to which an error can be added without making an infinity."""
-_SUMS = frozenset(
-    {"AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Einsum", "Gemm", "GlobalAveragePool", "MatMul"}
-    | {"Mean", "ReduceMean", "ReduceSum", "Sum"}
-)
-"""Operators that add up products of their inputs."""
-_CENTRED = frozenset(
-    {"EmbedLayerNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization"}
-    | {"MeanVarianceNormalization", "SkipLayerNormalization"}
-)
-"""Operators that subtract a mean: where elements are nearly equal, little more than their rounding is left."""
-_CHOICES = frozenset({"Clip", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK", "Where"})
-"""Operators that return an input as it is."""
 _BOOL = ir.Value(type=ir.TensorType(ir.DataType.BOOL))
 _INDEX = ir.Value(type=ir.TensorType(ir.DataType.INT64))
 _NOT_RANDOM, _APART = 8, 5
 _WITHOUT_UNIFORM = 22
 """The version from which on ONNX Runtime has no kernel for uniform numbers."""
-_MEAN = 3
-"""The input of BatchNormalization that is subtracted."""
 
 
 def rounding_bounds(
@@ -172,27 +154,27 @@ class _Noisy:
                 self._err(value, value, value, 1.0)
         positions = Positions()
         for node in nodes:
-            is_exact = self._is_exact_in_type(node, positions) if self.unit else _is_exact(node)
-            self._beside(node, errs=(self.at is None or node in self.at) and not is_exact)
+            exact = self._is_exact_in_type(node, positions) if self.unit else is_exact(node)
+            self._beside(node, errs=(self.at is None or node in self.at) and not exact)
         return {value: self.known[value] for value in wanted if value in self.known and value.dtype in _PRECISION}
 
     def _is_exact_in_type(self, node: ir.Node, positions: Positions) -> bool:
         """Tell whether a node is exact in a shorter type: it rounds what is gathered from weights, and no positions."""
         if positions.only(node):
             return True
-        return _is_exact(node) and not (node.op_type == "Gather" and constant(node.inputs[0]) is not None)
+        return is_exact(node) and not (node.op_type == "Gather" and constant(node.inputs[0]) is not None)
 
     def _beside(self, node: ir.Node, *, errs: bool) -> None:
         # An integer that flips, such as a size, is no matter of what a type resolves.
         stops = bool(self.unit) and node.op_type == "Cast" and node.outputs[0].dtype not in _PRECISION
         touched = not stops and any(value in self.known for value in _erring_inputs(node))
-        units = 1 + math.sqrt(_terms(node)) / _LANES
-        centred = errs and node.op_type in _CENTRED and node.inputs[0] is not None
+        units = 1 + math.sqrt(terms_summed(node)) / _LANES
+        centred = errs and centres(node) and node.inputs[0] is not None
         known = self._erring_first(node, units) if centred else self.known
         copy = self._again(node, known) if touched or centred else node
         for output, same in zip(node.outputs, copy.outputs, strict=True):
             if errs and output.name and output.dtype in _PRECISION:
-                self._err(output, same, self._magnitude(node, output) if _sums_up(node) else same, units)
+                self._err(output, same, self._magnitude(node, output) if sums_up(node) else same, units)
             elif touched:
                 self.known[output] = same
 
@@ -221,7 +203,7 @@ class _Noisy:
             if value is None or value.dtype not in _PRECISION:
                 inputs.append(value)
                 continue
-            sign = -1 if node.op_type == "BatchNormalization" and index == _MEAN else 1
+            sign = -1 if is_subtracted(node, index) else 1
             inputs.append(self._size(self.known.get(value, value), sign))
         return self._node(node.op_type, inputs, like, list(node.attributes.values()))
 
@@ -353,36 +335,3 @@ def _cloned(attribute: ir.Attr, known: Mapping[ir.Value, ir.Value], number: int)
         for value in inner.outputs:
             value.name = f"{value.name}{_MARK}{number}" if value.name else value.name
     return ir.AttrGraph(attribute.name, graph)
-
-
-def _sums_up(node: ir.Node) -> bool:
-    """Tell whether a node adds up products of its inputs; in training mode a norm divides by what it finds itself."""
-    return node.domain == "" and node.op_type in _SUMS and not node.attributes.get_int("training_mode", 0)
-
-
-def _is_exact(node: ir.Node) -> bool:
-    traits = traits_of(node)
-    moves = traits.kind == "movement" or node.op_type in _CHOICES
-    # Constants hold what is written in them, whether they are nodes or initializers.
-    return moves or not node.inputs or (traits.exact and traits.kind == "elementwise")
-
-
-def _terms(node: ir.Node) -> int:
-    """Return how many terms an element of the result sums up."""
-    match node.op_type if node.domain == "" else "":
-        case "MatMul" | "Gemm" | "Conv" | "ConvTranspose":
-            shape = static_shape(node.inputs[1])
-            if shape is None or len(shape) < 2:
-                return _TERMS if shape is None else math.prod(shape)
-            if node.op_type == "MatMul":
-                return shape[-2]
-            if node.op_type == "Gemm":
-                return shape[1 if node.attributes.get_int("transB", 0) else 0]
-            return math.prod(shape[1:]) if node.op_type == "Conv" else shape[0] * math.prod(shape[2:])
-        case "Einsum" | "AveragePool" | "GlobalAveragePool":
-            return _TERMS
-        case _ if traits_of(node).kind in ("normalization", "reduction"):
-            given = static_shape(next(iter(node.inputs), None))
-            return max(given) if given else _TERMS
-        case _:
-            return 1

@@ -11,8 +11,8 @@ import onnx_ir as ir
 from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.fragment.assembly import OutsideError
 from onnx_passes.fragment.fragment import Fragment
-from onnx_passes.graph.constants import constant, constant_tensor
-from onnx_passes.graph.parameters import called_graph
+from onnx_passes.graph.constants import constant, constant_node, constant_tensor
+from onnx_passes.graph.functions import called_graph
 from onnx_passes.graph.randomness import Functions
 from onnx_passes.verify.run.execute import Sample
 
@@ -95,7 +95,7 @@ class Body:
         if self.is_call or self.node.domain != "" or self.node.op_type != "If":
             return False
         taken = ir.tensor(np.array(self.attribute == "then_branch"))
-        always = ir.Node("", "Constant", [], [ir.AttrTensor("value", taken)])
+        always = constant_node(taken)
         always.outputs[0].name = f"//taken/{self.path[-2]}"
         assert self.node.graph is not None
         self.node.graph.insert_before(self.node, always)

@@ -12,7 +12,7 @@ from onnx_passes.core.evidence import BodyEvidence
 from onnx_passes.core.records import Application
 from onnx_passes.core.walk import all_nodes, holds_graphs
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.functions import MOST_NODES, expanded_size
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter, used_functions
 from onnx_passes.graph.hashing.semantics import version_of
 from onnx_passes.graph.liveness import LiveParts

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.records import Application
 from onnx_passes.core.walk import all_graphs, all_nodes, nested_graphs
+from onnx_passes.graph.constants import is_constant_node
 from onnx_passes.graph.schemas import schema_of
 from onnx_passes.graph.wording import name_of
 from onnx_passes.ops.semantics.exact import stored_exact_value
@@ -199,7 +200,7 @@ def _all_added(application: Application) -> list[ir.Node]:
 
 def _key(node: ir.Node) -> _Key:
     # Attributes are immutable, and a mapping written in Python: the one in it is compared much faster.
-    exact = stored_exact_value(node.outputs[0]) if node.op_type == "Constant" else None
+    exact = stored_exact_value(node.outputs[0]) if is_constant_node(node) else None
     return node.domain, node.op_type, node.overload, node.outputs, tuple(node.attributes.data.values()), exact
 
 

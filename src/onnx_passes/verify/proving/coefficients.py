@@ -16,7 +16,8 @@ import onnx_ir as ir
 from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.shapes import rank
-from onnx_passes.ops.normalization import Normalization
+from onnx_passes.ops.facts.sums import weight_channels
+from onnx_passes.ops.semantics.batch_normalization import Normalization
 from onnx_passes.proofs.proof import Proof, Unproved
 
 METHOD = "the same coefficients"
@@ -25,8 +26,6 @@ _CLOSE = 16 * _UNIT
 _LEAST = 2.0**-126
 _BLOCK = 2**15
 """Elements that are compared at a time, since they fit into the caches of processors."""
-_CHANNELS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}
-"""The axis of the weights that makes the channels of a result."""
 
 
 class NoLayerError(Exception):
@@ -117,10 +116,11 @@ def _product(node: ir.Node) -> _Layer:
             raise NoLayerError("ConvTranspose is in groups")
         axes = weights.ndim - 2
         kind = (node.op_type, node.inputs[0], group, *_windows(node, axes))
-        count, axis = weights.shape[_CHANNELS[node.op_type]], 1
+        channels, axis = weight_channels(node) or 0, 1
+        count = weights.shape[channels]
         bias = np.zeros(count) if added is None else added.astype(np.float64)
         terms = math.prod(weights.shape[1:]) if node.op_type == "Conv" else weights.size
-        return _Layer(kind, wide, bias, np.abs(bias), _CHANNELS[node.op_type], axis, terms)
+        return _Layer(kind, wide, bias, np.abs(bias), channels, axis, terms)
     if node.op_type == "Gemm" and not given.get_int("transA", 0):
         wide = (wide.T if given.get_int("transB", 0) else wide) * float(np.float32(given.get_float("alpha", 1.0)))
         added = None if added is None else added * np.float64(np.float32(given.get_float("beta", 1.0)))

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.fragment.fragment import Fragment
-from onnx_passes.graph.constants import constant_tensor
+from onnx_passes.graph.constants import constant_tensor, is_constant_node
 from onnx_passes.graph.encode import Expand
 from onnx_passes.graph.randomness import is_random
 from onnx_passes.graph.shapes import rank
@@ -76,7 +76,7 @@ class _Terms:
             self._add(node)
             return
         for inner in built.nodes:
-            if not (inner.op_type == "Constant" and inner.domain == ""):
+            if not is_constant_node(inner):
                 self._add(inner)
         self._known[node.outputs[0]] = self._value(built.nodes[-1].outputs[0])
         built.discard()

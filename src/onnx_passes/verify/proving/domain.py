@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.fragment.fragment import Fragment
 from onnx_passes.graph.constants import constant
+from onnx_passes.numbers.algebra import Symbol
 from onnx_passes.ops.definition import definition_of
+from onnx_passes.ops.number_systems.scalars import compute
 from onnx_passes.ops.quant import Quant
 from onnx_passes.verify.proving.facts import Facts
 from onnx_passes.verify.proving.pointwise import Pointwise, rows_of
@@ -109,17 +109,7 @@ class Floats:
         return "floats"
 
 
-_OPERATORS: Mapping[str, Callable[..., Any]] = {
-    "Add": np.add,
-    "Div": np.divide,
-    "Identity": np.positive,
-    "Max": np.maximum,
-    "Min": np.minimum,
-    "Mul": np.multiply,
-    "Neg": np.negative,
-    "Relu": partial(np.maximum, np.float32(0)),
-    "Sub": np.subtract,
-}
+_OPERATORS = frozenset({"Add", "Div", "Identity", "Max", "Min", "Mul", "Neg", "Relu", "Sub"})
 _TWO = 2
 
 
@@ -163,7 +153,10 @@ def _result(found: Pointwise, node: ir.Node, known: Mapping[ir.Value, np.ndarray
         return _counted(node, np.sort(rows, axis=1), known[given])
     inputs = [_input(found, value, known) for value in node.inputs if value is not None]
     if node.domain == "":
-        return np.asarray(_OPERATORS[node.op_type](*inputs), np.float32)
+        floats = (ir.DataType.FLOAT,) * len(inputs)
+        return compute(
+            Symbol(node.op_type, ir.DataType.FLOAT, floats), [each.astype(np.float32, copy=False) for each in inputs]
+        )
     definition = definition_of(node)
     assert definition is not None
     return definition.compute(inputs, definition.checked(node))

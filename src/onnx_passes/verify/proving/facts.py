@@ -9,8 +9,7 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from onnx_passes.analysis.ranges.analyse import Ranges
-from onnx_passes.analysis.ranges.range import UNKNOWN, Range
+from onnx_passes.analysis.ranges import Ranges
 from onnx_passes.core.records import Application
 from onnx_passes.fragment.fragment import Fragment, FragmentError, is_plain
 from onnx_passes.graph.constants import is_constant
@@ -18,6 +17,7 @@ from onnx_passes.graph.hashing.semantics import Semantics
 from onnx_passes.graph.operators import INTERFACES
 from onnx_passes.graph.randomness import Functions
 from onnx_passes.graph.tensor_types import datatype_of, declared_bounds
+from onnx_passes.numbers.range import UNKNOWN, Range
 from onnx_passes.ops.quantizer import is_quantizer
 from onnx_passes.proofs.proof import Assumption
 from onnx_passes.verify.run.execute import Executor

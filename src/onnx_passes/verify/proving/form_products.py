@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.convolutions import bias_behind
 from onnx_passes.graph.arguments import reduced_axes
 from onnx_passes.graph.shapes import dimension, static_shape
 from onnx_passes.numbers.reals import Reals, product
+from onnx_passes.ops.ranges.convolutions import bias_behind
 from onnx_passes.verify.proving.forms import Form, NoFormError, Visit
 
 _MATRIX = 2

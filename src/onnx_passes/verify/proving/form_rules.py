@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_passes.analysis.ranges.range import Range
-from onnx_passes.analysis.ranges.site import RANGES, Site
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.shapes import dims, static_shape
+from onnx_passes.numbers.range import Range
 from onnx_passes.numbers.reals import Reals, joined
-from onnx_passes.ops.normalization import Normalization
+from onnx_passes.ops.ranges.site import RANGES, Site
+from onnx_passes.ops.semantics.batch_normalization import Normalization
 from onnx_passes.verify.proving.form_products import (
     average_pool,
     centred,

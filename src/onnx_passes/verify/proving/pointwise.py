@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +14,7 @@ from onnx_passes.graph.constants import constant, constant_tensor
 from onnx_passes.graph.shapes import dimension, rank
 from onnx_passes.graph.traits import is_elementwise, traits_of
 from onnx_passes.ops.definition import definition_of
+from onnx_passes.ops.facts.sums import weight_channels
 from onnx_passes.ops.multi_threshold import channel_axis
 from onnx_passes.ops.quantizer import is_quantizer
 
@@ -165,8 +165,6 @@ def rows_of(node: ir.Node, found: Pointwise) -> np.ndarray | None:
     return np.broadcast_to(held.reshape(*places, -1), (*found.layout, held.shape[-1])).reshape(found.channels, -1)
 
 
-_WEIGHT_AXES: Mapping[str, int] = {"Conv": 0, "MatMul": 1, "ConvTranspose": 1}
-"""The axis of the weights that makes the channels of a product; of a MatMul, if they are one matrix."""
 _MATRIX = 2
 
 
@@ -204,7 +202,7 @@ def _product(side: Fragment) -> ir.Node | None:
         return None
     users = [node for node in side.nodes if side.inputs[0] in node.inputs]
     node = users[0] if len(users) == 1 else None
-    if node is None or node.domain or node.op_type not in _WEIGHT_AXES:
+    if node is None or weight_channels(node) is None:
         return None
     return node if node.inputs[0] is side.inputs[0] else None
 
@@ -217,7 +215,7 @@ def _signs(old: ir.Node, new: ir.Node) -> np.ndarray | None:
         return None
     if old.op_type == "ConvTranspose" and old.attributes.get_int("group", 1) != 1:
         return None
-    axis, weights = _WEIGHT_AXES[old.op_type], (constant(old.inputs[1]), constant(new.inputs[1]))
+    axis, weights = weight_channels(old) or 0, (constant(old.inputs[1]), constant(new.inputs[1]))
     if old.op_type == "MatMul" and rank(old.inputs[1]) != _MATRIX:
         return None
     signs = None if weights[0] is None or weights[1] is None else _sign(weights[0], weights[1], axis)

@@ -19,10 +19,11 @@ import onnx_ir as ir
 from onnx_passes.core.errors import ExitCode, ModelError, OnnxPassesError, UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes, holds_graphs, nested_graphs
 from onnx_passes.graph.encode import Written
-from onnx_passes.graph.expansion import MOST_NODES, expanded_size
+from onnx_passes.graph.functions import MOST_NODES, expanded_size
 from onnx_passes.graph.load import root_cause
 from onnx_passes.graph.serialise import serialise
 from onnx_passes.ops.describe import expand_nodes, uses_custom_operators
+from onnx_passes.ops.facts.risks import may_crash
 from onnx_passes.verify.run.child import Child, DiedError, Run, can_fork, with_maps_as_arrays
 from onnx_passes.verify.run.element_types import with_rounded_halves, with_shapes, with_wide_bfloats
 from onnx_passes.verify.run.pack import WEIGHTS, Key, Packed, missing_functions, pack
@@ -31,7 +32,6 @@ from onnx_passes.verify.run.resources import (
     Resources,
     current_resources,
     is_memory_error,
-    may_crash,
     memory_limited,
     other_threads,
     private_bytes,

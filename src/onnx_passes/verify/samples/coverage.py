@@ -15,9 +15,9 @@ import onnx_ir as ir
 
 from onnx_passes.core.coverage import Coverage
 from onnx_passes.core.errors import UsageError
-from onnx_passes.fragment.boundaries import critical_values
 from onnx_passes.graph.constants import is_constant
 from onnx_passes.graph.traits import traits_of
+from onnx_passes.ops.facts.critical_values import critical_values
 from onnx_passes.verify.run.execute import (
     Executable,
     ExecutionError,

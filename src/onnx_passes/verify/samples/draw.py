@@ -11,9 +11,10 @@ import numpy as np
 import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.fragment.allowed_values import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
 from onnx_passes.graph.constants import constant
 from onnx_passes.graph.traits import traits_of
+from onnx_passes.ops.facts.allowed_values import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
+from onnx_passes.ops.facts.inputs import moves_data
 from onnx_passes.verify.samples.integers import (
     ENDS,
     any_integers,
@@ -24,9 +25,7 @@ from onnx_passes.verify.samples.integers import (
     put_some,
 )
 from onnx_passes.verify.samples.reference import Array, integer_limits
-from onnx_passes.verify.samples.sizes import MOVES_DATA, Sizes, demanded, reached, shape_of
-
-_ORDERS = frozenset({"Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+from onnx_passes.verify.samples.sizes import Sizes, demanded, reached, shape_of
 
 
 def longest(model: ir.Model, value: ir.Value, sizes: Sizes) -> int | None:
@@ -35,7 +34,7 @@ def longest(model: ir.Model, value: ir.Value, sizes: Sizes) -> int | None:
     Were lengths much smaller than the other inputs, all of these would count as padding, and no fault would show.
     """
     compared = any(
-        node.op_type in _ORDERS and node.domain == "" and _holds_positions(node.inputs[1 - index])
+        traits_of(node).complement and _holds_positions(node.inputs[1 - index])
         for node, index in reached(model, value, calculated=True)
     )
     if not compared:
@@ -60,10 +59,8 @@ def _holds_positions(value: ir.Value | None) -> bool:
             continue
         if node.op_type == "Range":
             return True
-        if node.op_type in MOVES_DATA:
-            behind = node.inputs[:1]
-        else:
-            behind = node.inputs if traits_of(node).kind == "elementwise" else ()
+        behind = node.inputs if traits_of(node).kind == "elementwise" else ()
+        behind = node.inputs[:1] if moves_data(node) else behind
         todo += [given for given in behind if given not in seen]
         seen.update(behind)
     return False

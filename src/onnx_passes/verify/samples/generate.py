@@ -14,9 +14,9 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes
-from onnx_passes.fragment.allowed_values import annotated_grid, float_info
 from onnx_passes.graph.constants import constant_tensor
 from onnx_passes.graph.tensor_types import declared_bounds
+from onnx_passes.ops.facts.allowed_values import annotated_grid, float_info
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.resources import Pace, current_resources
 from onnx_passes.verify.samples.draw import Bounds, Draw, Kind, special_places

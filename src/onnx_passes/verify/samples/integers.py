@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.fragment.allowed_values import annotated_grid
 from onnx_passes.fragment.chains import ElementwiseChain, NoBoundaryError, Solver, chain_of
-from onnx_passes.graph.constants import constant
 from onnx_passes.graph.tensor_types import integer_limits
 from onnx_passes.graph.traits import traits_of
+from onnx_passes.ops.facts.allowed_values import annotated_grid
+from onnx_passes.ops.facts.inputs import DEMANDS, Freedom, Indices, compares, divides, freedom_of_use, values_beside
 from onnx_passes.verify.run.execute import ExecutionError, Executor
 from onnx_passes.verify.samples.reference import Array
-from onnx_passes.verify.samples.sizes import DEMANDS, MOVES_DATA, Indices, demanded, reached
+from onnx_passes.verify.samples.sizes import demanded, reached
 
 _LEVELS = (0.0, 1.0, 100.0, -1000.0, 0.01)
 _NOISES = (0.0, 1e-3, 1e-4, 0.0, 1e-2)
@@ -39,18 +38,6 @@ def flat_rows(array: Array, random: np.random.Generator) -> Array:
     return flat.reshape(array.shape)
 
 
-Freedom = Literal["any", "signed", "counts"]
-"""Any integer of the type; small ones of both signs; only small ones that may count something."""
-
-_BESIDE = {"Equal": (0,), "Less": (0, -1), "LessOrEqual": (0, 1), "Greater": (0, 1), "GreaterOrEqual": (0, -1)}
-"""What to add to a constant for values on both sides of it, the input being the first operand."""
-_SWAPPED = {"Less": "Greater", "Greater": "Less", "LessOrEqual": "GreaterOrEqual", "GreaterOrEqual": "LessOrEqual"}
-
-_COMPARES = frozenset(_BESIDE)
-_EXACT = frozenset({"Add", "Sub", "Mul", "Neg", "Abs", "Sign", "Min", "Max", "Clip", "Relu", "Where", "Concat", "Not"})
-_BITWISE = frozenset({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"})
-_ROUNDS = frozenset({"Round", "Floor", "Ceil"})
-_DIVIDES = frozenset({"Div", "Mod"})
 _SIGNED_INDICES = 11
 """Since this version of the operators, negative indices count from the end."""
 ENDS = 4
@@ -67,11 +54,15 @@ def freedom(model: ir.Model, value: ir.Value) -> Freedom:
     while todo:
         given, is_float = todo.pop()
         for node, index in given.uses():
-            here = "counts" if node.graph is not model.graph or node.domain != "" else _of_use(node, index, is_float)
+            here = (
+                "counts"
+                if node.graph is not model.graph or node.domain != ""
+                else freedom_of_use(node, index, is_float)
+            )
             if here == "counts":
                 return here
             found = here if here == "signed" else found
-            if node.op_type in _COMPARES or (is_float and traits_of(node).kind not in ("elementwise", "movement")):
+            if compares(node) or (is_float and traits_of(node).kind not in ("elementwise", "movement")):
                 # What is computed of many floats is nobody's size or index.
                 continue
             target = ir.DataType(node.attributes.get_int("to", 0))
@@ -79,25 +70,6 @@ def freedom(model: ir.Model, value: ir.Value) -> Freedom:
             todo += [(output, made) for output in node.outputs if output not in seen]
             seen.update(node.outputs)
     return found
-
-
-def _of_use(node: ir.Node, index: int, is_float: bool) -> Freedom:
-    """Return which integers one operator takes, or which floats that were integers."""
-    kind = node.op_type
-    if kind in _COMPARES or kind in ("Cast", "Concat") or (kind in MOVES_DATA and index == 0):
-        return "any"
-    if is_float:
-        return "any" if kind in _ROUNDS else "signed"
-    if kind in _DIVIDES:
-        # The smallest integer divided by -1 ends the process, as a division by zero does.
-        if index == 1:
-            return "counts"
-        divisor = constant(node.inputs[1])
-        is_safe = divisor is not None and not ((divisor == 0) | (divisor == -1)).any()
-        return "any" if is_safe else "signed"
-    if kind in _EXACT or kind in _BITWISE or (kind == "BitShift" and index == 0):
-        return "any"
-    return "counts"
 
 
 def any_integers(dtype: ir.DataType) -> list[int]:
@@ -129,7 +101,7 @@ def _negative(model: ir.Model, node: ir.Node, index: int) -> str:
     version = model.graph.opset_imports.get("", 1) if node.version is None else node.version
     if node.domain != "":
         return ""
-    if node.op_type in _DIVIDES:
+    if divides(node):
         return "divisor"
     is_index = isinstance((DEMANDS.get(node) or {}).get(index), Indices)
     return "index" if is_index and version >= _SIGNED_INDICES else ""
@@ -141,19 +113,9 @@ def decisive_values(model: ir.Model, value: ir.Value) -> list[int]:
         return []
     low, high = integer_limits(value.dtype)
     found = dict.fromkeys(
-        number for node, index in reached(model, value) if node.domain == "" for number in _beside(node, index)
+        number for node, index in reached(model, value) if node.domain == "" for number in values_beside(node, index)
     )
     return [number for number in found if low <= number <= high]
-
-
-def _beside(node: ir.Node, index: int) -> list[int]:
-    compares = node.op_type if index == 0 else _SWAPPED.get(node.op_type, node.op_type)
-    if compares not in _BESIDE:
-        return []
-    other = constant(node.inputs[1 - index])
-    if other is None or other.size != 1 or not float(other.reshape(-1)[0]).is_integer():
-        return []
-    return [int(other.reshape(-1)[0]) + more for more in _BESIDE[compares]]
 
 
 _MOST_ROUNDS = 8

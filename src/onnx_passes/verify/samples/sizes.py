@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import cast
 
 import onnx_ir as ir
 
 from onnx_passes.analysis.shapes.requirements import Requirement, requirements_of
 from onnx_passes.graph.arguments import argument
 from onnx_passes.graph.constants import constant, constant_tensor
-from onnx_passes.graph.operators import Interface
 from onnx_passes.graph.traits import traits_of
-from onnx_passes.ops.definition import CONTRIBUTED_DOMAIN
+from onnx_passes.ops.facts.inputs import DEMANDS, Indices, needs_room, passes_on
 
 _MOST_TRIALS = 2000
 _LARGEST = 2048
@@ -129,35 +128,6 @@ UNLIKE = 3
 _MORE = 9
 """More than one would expect to be counted one by one."""
 
-MOVES_DATA = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Flatten", "Expand", "Slice", "Tile"}
-_WINDOWS = {"Conv", "MaxPool", "AveragePool", "Pad", "ConvInteger", "QLinearConv", "DFT", "Scan", "STFT"}
-"""Operators that need room: images of some dozens of pixels, signals of some hundreds of values."""
-
-
-class Indices(NamedTuple):
-    """Integers that point into another input."""
-
-    into: int
-
-
-Demand = tuple[int, int] | Indices
-DEMANDS: Interface[Mapping[int, Demand]] = Interface(
-    "demands", "which integers its inputs must be: between two numbers, or indices of another input"
-)
-# Outside of these, some operators fail by ending the process.
-DEMANDS.attach(
-    {
-        **{name: {1: Indices(0)} for name in ("Gather", "GatherElements", "GatherND")},
-        **{name: {1: Indices(0)} for name in ("Scatter", "ScatterElements", "ScatterND")},
-        **{name: {1: (1, 4)} for name in ("Div", "Mod")},
-        "ConstantOfShape": {0: (1, 3)},
-        "Expand": {1: (1, 1)},
-        "Tile": {1: (1, 2)},
-        "TopK": {1: (1, 1)},
-    }
-)
-DEMANDS.attach({"EmbedLayerNormalization": {0: Indices(2), 1: Indices(4)}}, domains=(CONTRIBUTED_DOMAIN,))
-
 
 def reached(model: ir.Model, value: ir.Value, *, calculated: bool = False) -> Iterator[tuple[ir.Node, int]]:
     """Yield where the values of an input arrive, unchanged but for their place, calls of functions included.
@@ -171,16 +141,12 @@ def reached(model: ir.Model, value: ir.Value, *, calculated: bool = False) -> It
             function = model.functions.get(node.op_identifier())
             if function is not None:
                 onward = function.inputs[index : index + 1]
-            elif _passes_on(node, index) or (calculated and traits_of(node).kind == "elementwise"):
+            elif passes_on(node, index) or (calculated and traits_of(node).kind == "elementwise"):
                 onward = node.outputs
             else:
                 continue
             todo += [value for value in onward if value not in seen]
             seen.update(onward)
-
-
-def _passes_on(node: ir.Node, index: int) -> bool:
-    return node.domain == "" and (node.op_type == "Concat" or (node.op_type in MOVES_DATA and index == 0))
 
 
 def dimension_key(name: str, axis: int, dim: int | ir.SymbolicDim) -> str | None:
@@ -206,7 +172,7 @@ def dynamic_dimensions(model: ir.Model, inputs: Mapping[str, ir.Value]) -> dict[
 
 
 def _reaches_window(model: ir.Model, value: ir.Value) -> bool:
-    return any(node.op_type in _WINDOWS for node, _ in reached(model, value, calculated=True))
+    return any(needs_room(node) for node, _ in reached(model, value, calculated=True))
 
 
 def sizes_of_sample(

@@ -1,0 +1,1 @@
+"""Rules of range analysis, by families of operators: which values a result can hold, given those of the inputs."""
