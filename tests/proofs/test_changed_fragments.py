@@ -97,3 +97,13 @@ def test_images_of_several_sizes_and_other_inputs_are_left_as_they_are(interface
     shapes = [list(value.shape or ()) for value in models[0].graph.inputs]
     assert shrink_images(*models) == ""
     assert [list(value.shape or ()) for each in models for value in each.graph.inputs] == shapes * 2
+
+
+@pytest.mark.parametrize("operator", ["Max", "Min", "Sum", "Mean", "Concat <axis = 0>"])
+def test_an_operand_more_is_another_value(operator: str):
+    size = 3 if "Concat" in operator else 1
+    interface = f"float[1] x, float[1] u, float[1] v => float[{'N' if size > 1 else 1}] y"
+    two, three = f"y = {operator} (x, u)", f"y = {operator} (x, u, v)"
+    for before, after in ((two, three), (three, two)):
+        assert certify(*pair(interface, before, after)).level == "refuted"
+    assert certify(*pair(interface, three, three)).level == "proved"

@@ -130,3 +130,11 @@ def test_texts_are_not_decided():
     other = terms.intern(Symbol("IsNaN", BOOL, (F32,)), (number,))
     found = decide(terms, one, other, {}, solver=False, seconds=1.0)
     assert (found.status, found.method) == ("unknown", "texts")
+
+
+def test_numbers_that_were_tried_are_a_proof_only_if_these_are_all():
+    terms = Terms()
+    for dtype, status, method in ((F16, "same", "exhaustive"), (F32, "unknown", "no difference found")):
+        one, other = term(terms, ("Abs", ("Neg", "x")), dtype), term(terms, ("Abs", "x"), dtype)
+        found = decide(terms, one, other, {}, solver=False, seconds=1.0)
+        assert (found.status, found.method) == (status, method)

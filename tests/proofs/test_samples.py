@@ -208,3 +208,13 @@ def test_a_default_that_only_one_model_has_is_named():
     one = "g (float[2] x) => (float[2] y) <float[2] c = {1, 2}> { y = Add(x, c) }"
     assert lone_defaults(model(both), model(one)) == lone_defaults(model(one), model(both)) == ["c"]
     assert lone_defaults(model(both), model(both)) == lone_defaults(model(one), model(one)) == []
+
+
+@pytest.mark.parametrize("variables", [1, 2, 3])
+def test_ordinary_numbers_meet_ordinary_numbers(variables: int):
+    """What differs for most inputs, but for no special ones, is found."""
+    found = some_inputs(dict.fromkeys(range(variables), F32), {}, [])
+    with np.errstate(invalid="ignore"):
+        sizes = np.abs(np.array([found[place].astype(np.float64) for place in range(variables)]))
+    ordinary = (sizes > 2.0**-6) & (sizes < 8) & (sizes * 64 != np.round(sizes * 64))
+    assert ordinary.all(axis=0).sum() >= 64
