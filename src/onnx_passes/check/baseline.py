@@ -27,9 +27,9 @@ from onnx_passes.verify.local.specials import SpecialKind, Specials
 from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.run.execute import LARGE, Engine, ExecutionError, Executor, Key, Sample
 from onnx_passes.verify.run.sessions import checksum
-from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import Draft, Redraw, Sampling, draft, draw_special
-from onnx_passes.verify.samples.reference import read_inputs, read_outputs
+from onnx_passes.verify.samples.coverage import run_generated
+from onnx_passes.verify.samples.generate import Draft, Sampler, Sampling, draw_special
+from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.ties.explain import Ties
 
 REST = -1
@@ -190,6 +190,17 @@ class Baseline:
         if self.specials is not None:
             self.specials.accept()
 
+    def expect(self, outputs: list[Sample], limits: Limits) -> None:
+        """Compare with outputs that the user expects from now on. Raises VerificationError if the model has others."""
+        if len(outputs) != len(self.samples):
+            raise UsageError(
+                f"{len(outputs)} samples of outputs are expected for {len(self.samples)} samples of inputs",
+                hint="give as many of one as of the other",
+            )
+        self.original = self.expected = outputs
+        hint = "check that inputs and expected outputs belong to this model"
+        self.require_expected(limits, "before any pass ran", hint)
+
     def require_expected(self, limits: Limits, when: str, hint: str) -> None:
         """Hold the results now to those that the user expects. Raises VerificationError."""
         promise = Promise(Claim("tolerance"), limits).in_type(self.unit)
@@ -230,19 +241,16 @@ class Start:
         inputs: Sequence[Any],
         sampling: Sampling,
         executor: Executor,
-        narrowing: Narrowing | None = None,
+        narrowing: Narrowing,
     ) -> None:
         if not inputs:
             sampling.require_known(model)
-        self._narrowing = narrowing = narrowing or Narrowing(model)
-        narrowed = narrowing.model
+        self._narrowing, narrowed = narrowing, narrowing.model
         given = [narrowing.read(sample) for sample in read_inputs(narrowed, inputs)] if inputs else []
         self._draft = Draft(given) if inputs else _draft(narrowed, sampling, executor)
         special = _special(narrowed, sampling) if sampling.special or not inputs else []
         self._special: list[tuple[SpecialKind, Sample]] = [(kind, narrowing.drawn(sample)) for kind, sample in special]
         self._executor, self._sampling = executor, sampling
-        self._redraw: Redraw | None = None
-        self._axes = None if inputs else dynamic_axes(narrowed)
         self._feeds = frozenset(name for sample in self._draft.samples for name in narrowing.drawn(sample))
         self._ready = executor.prepare(model, feeds=self._feeds)
         self._declared = Declared.by(model)
@@ -257,10 +265,6 @@ class Start:
         """Return whether a model is, byte by byte, the prepared one."""
         return _is_executed(self._ready.key, executor, model, self._feeds)
 
-    def _redrawn(self) -> Redraw:
-        self._redraw = Redraw(self._narrowing.model, self._sampling)
-        return self._redraw
-
     def establish(self) -> Baseline:
         """Run the original model. Raises ExecutionError if that is impossible.
 
@@ -272,14 +276,10 @@ class Start:
                     f"the elements of weight '{tensor.name}' were changed in place",
                     hint="models share their tensors: a pass must put a new one in the place of the old",
                 )
-        if self._axes is None:
+        if self._draft.sampler is None:
             samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
-            drawn = list(map(self._narrowing.drawn, self._draft.finish()))
-            extra = None if self._draft.extra is None else self._narrowing.drawn(self._draft.extra)
-            samples, results = run_generated(
-                self._ready, drawn, self._axes, self._redrawn, self._narrowing.drawn, self._draft.pace, extra
-            )
+            samples, results = run_generated(self._ready, self._draft, self._narrowing.drawn)
         self._declared.excuse(results[0])
         engine = self._ready.engine
         baseline = Baseline(samples, results, results, engine, self._feeds, self._ready.key, self._declared)
@@ -292,31 +292,14 @@ class Start:
     def _notes(self, samples: int) -> list[str]:
         """Describe how samples differ from the usual ones."""
         found: list[str] = []
-        if self._redraw is not None and self._redraw.relations:
-            found.append(f"sizes of generated inputs meet {self._redraw.relations}")
+        if self._draft.sampler is not None and (relations := self._draft.sampler.relations):
+            found.append(f"sizes of generated inputs meet {relations}")
         if (shortage := self._draft.pace.shortage) is not None:
             seconds, times = shortage
             more = math.ceil(times * self._sampling.effort)
             ran, all_of_them = "1 sample" if samples == 1 else f"{samples} samples", len(self._draft.samples)
             found.append(f"{ran} of {all_of_them}, since a run takes {seconds:.2g} s: --effort {more} for all")
         return found
-
-
-def establish(
-    model: ir.Model,
-    inputs: Sequence[Any],
-    expect: Sequence[Any],
-    sampling: Sampling,
-    executor: Executor,
-    limits: Limits,
-    narrowing: Narrowing,
-) -> Baseline:
-    """Read or generate samples and run the original model. Raises ExecutionError if that is impossible."""
-    baseline = Start(model, inputs, sampling, executor, narrowing).establish()
-    if expect:
-        baseline.original = read_outputs(narrowing.model, expect, samples=len(baseline.samples))
-        _require_expected(baseline, limits)
-    return baseline
 
 
 def _round_up(number: float) -> float:
@@ -356,21 +339,10 @@ def _special(model: ir.Model, sampling: Sampling) -> list[tuple[SpecialKind, Sam
 def _draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
     """Generate inputs; where nobody can, that is an obstacle and no error."""
     try:
-        return draft(model, sampling, executor)
+        sampler = Sampler(model, sampling, executor)
+        return replace(sampler.draft(thorough=True), pace=sampler.pace)
     except UsageError as error:
         raise ExecutionError(str(error)) from error
-
-
-def _require_expected(baseline: Baseline, limits: Limits) -> None:
-    if len(baseline.original) != len(baseline.samples):
-        raise UsageError(
-            f"{len(baseline.original)} samples of outputs are expected for {len(baseline.samples)} samples of inputs",
-            hint="give as many of one as of the other",
-        )
-    baseline.expected = baseline.original
-    baseline.require_expected(
-        limits, "before any pass ran", "check that inputs and expected outputs belong to this model"
-    )
 
 
 class Narrowing:

@@ -6,7 +6,6 @@ import copy
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -40,9 +39,9 @@ from onnx_passes.verify.metrics.metrics import (
 from onnx_passes.verify.metrics.shards import Spread
 from onnx_passes.verify.run.execute import Engine, Executable, ExecutionError, Executor, Sample
 from onnx_passes.verify.run.timing import SECONDS, TimedModel, time_in_turns
-from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
+from onnx_passes.verify.samples.coverage import run_generated
 from onnx_passes.verify.samples.dataset import Batch, Dataset, DatasetAt
-from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
+from onnx_passes.verify.samples.generate import Sampler, Sampling, generate
 from onnx_passes.verify.samples.reference import Source, read_inputs
 from onnx_passes.verify.samples.sizes import dimension_key, dynamic_dimensions
 from onnx_passes.verify.samples.sources import listed, stamps_of
@@ -185,11 +184,10 @@ class Measuring(Instrument):
     def _generate(self, narrowing: Narrowing, ready: Executable) -> Dataset:
         model = narrowing.model
         try:
-            samples = [narrowing.drawn(sample) for sample in generate(model, seed=self.seed)]
+            draft = Sampler(model, Sampling(self.seed)).draft(thorough=False)
         except UsageError as error:
             raise ExecutionError(str(error)) from error
-        redraw = partial(Redraw, model, Sampling(self.seed))
-        taken, _ = run_generated(ready, samples, dynamic_axes(model), redraw, narrowing.drawn)
+        taken, _ = run_generated(ready, draft, narrowing.drawn)
         return Dataset.of(model, taken)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
@@ -391,8 +389,7 @@ def timed_sample(
         sample = generate(model, samples=1, dimensions=sizes)[0]
         ready.run(sample)
     except ExecutionError:
-        redraw = partial(Redraw, model, Sampling(sizes=given))
-        taken, _ = run_generated(ready, generate(model, dimensions=given), dynamic_axes(model), redraw)
+        taken, _ = run_generated(ready, Sampler(model, Sampling(sizes=given)).draft(thorough=False))
         sample = max(taken, key=lambda one: sum(array.size for array in one.values()))
     return sample
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import onnx_ir as ir
 
-from onnx_passes.check.baseline import Baseline, Narrowing, Start, establish
+from onnx_passes.check.baseline import Baseline, Narrowing, Start
 from onnx_passes.check.settings import Settings
 from onnx_passes.core.errors import ModelError, OnnxPassesError
 from onnx_passes.core.plan import Plan
 from onnx_passes.graph.copy import copy_model
 from onnx_passes.verify.local.unreached import Unreached
 from onnx_passes.verify.run.execute import ExecutionError, MemoryLimitError
+from onnx_passes.verify.samples.reference import read_outputs
 
 PAIR = 1
 """The number of the step from the first of two models to the second."""
@@ -48,21 +49,12 @@ class Original:
         """Read or draw data and, where they are given, run the model."""
         settings = self._settings
         try:
-            if settings.inputs or settings.expect or settings.mode == "every":
-                self._baseline = establish(
-                    model,
-                    settings.inputs,
-                    settings.expect,
-                    settings.sampling,
-                    settings.executor,
-                    settings.limits,
-                    narrowing,
-                )
-                self._look_inside(self._baseline)
-            else:
-                self._start = Start(model, (), settings.sampling, settings.executor, narrowing)
-                if self._start.may_not_fit:
-                    self._establish(self._start)
+            self._start = start = Start(model, settings.inputs, settings.sampling, settings.executor, narrowing)
+            if settings.inputs or settings.expect or settings.mode == "every" or start.may_not_fit:
+                baseline = self._establish(start)
+                if settings.expect:
+                    outputs = read_outputs(narrowing.model, settings.expect, samples=len(baseline.samples))
+                    baseline.expect(outputs, settings.limits)
         except MemoryLimitError as error:
             if settings.inputs or settings.expect:
                 raise
@@ -127,10 +119,11 @@ class Original:
             return self._start.is_unchanged(self._settings.executor, model)
         return self._baseline is not None and self._baseline.ran(self._settings.executor, model)
 
-    def _establish(self, start: Start) -> None:
+    def _establish(self, start: Start) -> Baseline:
         self._start = None
-        self._baseline = start.establish()
-        self._look_inside(self._baseline)
+        self._baseline = baseline = start.establish()
+        self._look_inside(baseline)
+        return baseline
 
     def _look_inside(self, baseline: Baseline) -> None:
         """Run what no sample reaches alone, in the original model: that of a run may have changed already."""

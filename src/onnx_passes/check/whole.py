@@ -24,8 +24,8 @@ from onnx_passes.core.walk import holds_graphs
 from onnx_passes.verify.comparison.declarations import ChangesInterface, ShowsInside, wrong_annotation
 from onnx_passes.verify.comparison.evidence import EXPLICIT, Promise, PromiseFor, promise_of, says_nothing
 from onnx_passes.verify.failure import VerificationError
-from onnx_passes.verify.local.specials import SpecialWindows
-from onnx_passes.verify.local.windows import WindowCheck, Windows, evidence_of_checks
+from onnx_passes.verify.local.specials import wrong_special
+from onnx_passes.verify.local.windows import LocalChecks, WindowCheck, evidence_of_checks
 from onnx_passes.verify.proving.accounts import Accounts
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
@@ -36,111 +36,81 @@ from onnx_passes.verify.ties.decisions import decides
 class Rewrites:
     """Collects the rewrites of a pass while it runs, and runs old and new nodes side by side when it has ended.
 
-    ``baseline`` returns what the model is measured against, or nothing if it does not run.
+    They run on the ``usual`` and on ``special`` samples of the ``baseline``, if the model runs.
     """
 
     def __init__(self, executor: Executor, memory: int, baseline: Callable[[], Baseline | None]) -> None:
         self._executor, self._memory, self._baseline = executor, memory, baseline
-        self._windows: Windows | None = None
-        self._special: SpecialWindows | None = None
-        self._activations: Activations | None = None
-        self._settled = 0
+        self.usual, self.special = LocalChecks(self._look), LocalChecks(self._look_at_specials)
         self.coverage: Coverage | None = None
         """What the samples brought about inside the model when it was first run for the values there."""
 
     def begin(self, model: ir.Model) -> None:
         """Prepare for the rewrites of a pass."""
-        self._model, self._windows, self._settled = model, None, 0
+        self._model = model
+        self.usual.begin(model)
+        self.special.begin(model)
 
     def end(self) -> None:
         """Discard the collected values."""
-        self._windows = None
+        self.usual.end()
+        self.special.end()
 
     def forget(self) -> None:
         """Discard all values inside the model, since its interface changed."""
-        self._activations = self._special = None
+        self.usual.known = self.special.known = None
 
     def add(self, application: Application, *, keeps_bits: bool) -> None:
         """Record a rewrite, if it replaces values that are not known to be the same.
 
         What is proved to keep all bits needs no check where it stands: the model shows whether the proof is right.
         """
-        if keeps_bits and not application.settled:
-            self._settled += 1
-            self._follow(application)
-            return
-        self._settled += application.settled
-        if application.settled or not application.replaced:
-            return
-        if self._windows is None:
-            baseline = self._baseline()
-            if baseline is None or baseline.engine != "onnxruntime":
-                return
-            self._windows = self._open(application, baseline)
-        self._windows.add(application)
-        if self._special is not None:
-            self._special.add(application)
+        for checks in (self.usual, self.special):
+            if keeps_bits and not application.settled:
+                checks.follow(application)
+            else:
+                checks.add(application)
 
     def run(self) -> list[WindowCheck]:
         """Run and compare all collected rewrites; an empty list if that is impossible."""
-        if self._windows is None or not self._windows.windows:
-            return []
         try:
-            checks = self._windows.run(self._executor)
+            checks = self.usual.run()
         except (ExecutionError, ModelError):
             return []
-        if any(map(decides, self._model.graph)) and not all(check.equal for check in checks):
+        if not all(check.equal for check in checks) and any(map(decides, self._model.graph)):
             # Levels behind what has changed in the last place may be others by now.
-            self._activations = None
+            self.usual.known = None
         return checks
-
-    def first_wrong(self, checks: Sequence[WindowCheck], promise_for: PromiseFor) -> tuple[int, Promise, str] | None:
-        """Return the first rewrite that is not as promised, what is promised, and what is wrong."""
-        return None if self._windows is None else self._windows.first_wrong(checks, promise_for, self._executor)
-
-    def wrong_special(self, promise_for: PromiseFor) -> tuple[int, str] | None:
-        """Return the first rewrite that does not hold for special values, and how."""
-        return None if self._special is None else self._special.wrong(promise_for)
 
     def evidence(
         self, checks: Sequence[WindowCheck], applications: int, promise: Promise, started: float
     ) -> Evidence | None:
         """Sum up checks that hold, unless some of the applications are not among them."""
-        if self._windows is None or self._windows.missed or len(checks) + self._settled != applications:
-            return None
-        return evidence_of_checks(checks, promise, started)
+        return None if self.usual.missed(applications) else evidence_of_checks(checks, promise, started)
 
-    def _follow(self, application: Application) -> None:
-        """Go on with the values that are known of what an application replaces, as those of what it puts in."""
-        if self._activations is not None:
-            self._activations.follow(application.replaced)
-        if self._windows is not None:
-            self._windows.follow(application)
-        if self._special is not None:
-            self._special.follow(application)
-
-    def _open(self, application: Application, baseline: Baseline) -> Windows:
-        if application.many:
-            self._activations = None
-            if self._special is not None:
-                self._special.forget()
-        nodes = application.step.nodes_before
-        windows = Windows(self._model, nodes, self._known(baseline))
-        if baseline.specials is not None:
-            self._special = self._special or SpecialWindows(baseline.specials.samples, self._executor, self._memory)
-            self._special.begin(self._model, nodes)
-        return windows
-
-    def _known(self, baseline: Baseline) -> Activations:
+    def _look(self, model: ir.Model) -> Activations | None:
         """Run the model once for the values inside, when the first rewrite needs them."""
-        if self._activations is None:
-            self._activations = Activations(self._executor, self._memory)
-            try:
-                self._activations.fill(self._model, baseline.samples)
-                self.coverage = self.coverage or coverage_of(self._model, self._activations.get)
-            except (ExecutionError, ModelError):
-                self._activations.samples = baseline.samples[:2]
-        return self._activations
+        baseline = self._baseline()
+        if baseline is None or baseline.engine != "onnxruntime":
+            return None
+        known = Activations(self._executor, self._memory)
+        try:
+            known.fill(model, baseline.samples)
+            self.coverage = self.coverage or coverage_of(model, known.get)
+        except (ExecutionError, ModelError):
+            known.samples = baseline.samples[:2]
+        return known
+
+    def _look_at_specials(self, model: ir.Model) -> Activations | None:
+        baseline = self._baseline()
+        if baseline is None or baseline.specials is None:
+            return None
+        known = Activations(self._executor, self._memory)
+        try:
+            known.fill(model, baseline.specials.samples)
+        except (ExecutionError, ModelError):
+            known.samples = ()
+        return known
 
 
 class WholeModel:
@@ -282,11 +252,11 @@ class WholeModel:
         checks = self._rewrites.run()
         if not checks:
             return record.all_evidence.keeps_bits
-        wrong = self._rewrites.first_wrong(checks, promise_for)
+        wrong = self._rewrites.usual.first_wrong(checks, promise_for)
         if wrong is not None:
             self._judge(*wrong, record, model)
             return False
-        if (found := self._rewrites.wrong_special(promise_for)) is not None:
+        if (found := wrong_special(self._rewrites.special, promise_for)) is not None:
             number, difference = found
             violation = ClaimViolation(
                 f"with special values in the inputs: {difference}", difference, REST, application=number

@@ -18,8 +18,8 @@ from onnx_passes.core.plan import Step
 from onnx_passes.core.records import RunRecord, StepRecord
 from onnx_passes.debug.intermediates import make_folder
 from onnx_passes.graph.copy import copy_model
-from onnx_passes.verify.run.boundary_types import WIDER_TYPES
 from onnx_passes.verify.run.execute import Engine, ExecutionError, Executor, Sample
+from onnx_passes.verify.run.pack import WIDER_TYPES
 from onnx_passes.verify.samples.dataset import Dataset
 from onnx_passes.verify.samples.generate import generate
 from onnx_passes.verify.samples.numpy_files import write_numpy

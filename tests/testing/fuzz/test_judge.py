@@ -13,7 +13,7 @@ import pytest
 
 from onnx_passes.testing.fuzz.generate import case_of_model
 from onnx_passes.testing.fuzz.judge import CaseJudge, CaseVerdict
-from onnx_passes.testing.fuzz.report import FailureKind
+from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import FuzzTarget, targets_of
 from onnx_passes.verify.run.execute import Executor
 from tests.testing.fuzz.sound_rules import exact
@@ -51,13 +51,13 @@ def test_product_that_sums_nothing_says_nothing_of_values(graph: str) -> None:
 
 
 def test_product_that_sums_nothing_has_a_shape() -> None:
-    assert judged(WRONG_SHAPE, EMPTY).kind == FailureKind.SHAPE
+    assert judged(WRONG_SHAPE, EMPTY).kind == Kind.SHAPE
 
 
 @pytest.mark.parametrize("graph", [EMPTY.replace("0", "1"), EMPTY.replace("float", "int32")], ids=["sum", "integers"])
 def test_products_that_are_defined_are_compared(graph: str) -> None:
     rule = target(lambda op, x, y: op.Neg(op.MatMul(x, y)), lambda op, x, y: op.Sub(op.MatMul(x, y), -1))
-    assert judged(rule, graph).kind == FailureKind.WRONG
+    assert judged(rule, graph).kind == Kind.WRONG
 
 
 CHAIN = "g (float[2] x) => (float[2] z) { p = Identity (x) q = Identity (p) r = Relu (q) z = Abs (r) }"
@@ -80,7 +80,7 @@ def bypassing(at_most: int) -> Callable[[ir.Model], int]:
 def test_what_a_second_run_still_finds_is_held_against_a_rule() -> None:
     assert judged(replace(RELU, apply=bypassing(2)), CHAIN).outcome == "fine"
     verdict = judged(replace(RELU, apply=bypassing(1)), CHAIN)
-    assert (verdict.outcome, verdict.kind) == ("finding", FailureKind.HANG)
+    assert (verdict.outcome, verdict.kind) == ("finding", Kind.HANG)
     assert "a second run rewrites nodes that the first one left" in verdict.message
 
 
@@ -99,7 +99,7 @@ def declaring(name: str, shape: list[int | str]) -> Callable[[ir.Model], int]:
 @pytest.mark.parametrize("shape", [[3], [2, 1], []], ids=str)
 def test_a_shape_that_does_not_occur_is_held_against_a_rule(shape: list[int | str]) -> None:
     verdict = judged(replace(RELU, apply=declaring("r", shape)), CHAIN)
-    assert (verdict.outcome, verdict.kind) == ("finding", FailureKind.SHAPE)
+    assert (verdict.outcome, verdict.kind) == ("finding", Kind.SHAPE)
     assert "'r' is declared with shape" in verdict.message
     assert verdict.message.endswith("and has [2]")
 

@@ -13,9 +13,9 @@ from onnx_passes.core.claims import Claim, ClaimKind
 from onnx_passes.core.records import Application, StepRecord
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.evidence import Promise
-from onnx_passes.verify.local.batch import FragmentBatch
+from onnx_passes.verify.local.batch import FragmentBatch, Window
 from onnx_passes.verify.local.specials import Specials
-from onnx_passes.verify.local.windows import Window, WindowCheck, Windows
+from onnx_passes.verify.local.windows import LocalChecks, WindowCheck
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import Executor
 
@@ -46,10 +46,12 @@ def made(operator: str, *inputs: ir.Value, name: str) -> ir.Node:
     return node
 
 
-def windows_of(of: ir.Model, samples: list[Mapping[str, np.ndarray]], limit: int = 2**20) -> Windows:
+def windows_of(of: ir.Model, samples: list[Mapping[str, np.ndarray]], limit: int = 2**20) -> LocalChecks:
     known = Activations(EXECUTOR, limit)
     known.fill(of, [dict(sample) for sample in samples])
-    return Windows(of, len(of.graph), known)
+    checks = LocalChecks(lambda _: known)
+    checks.begin(of)
+    return checks
 
 
 def by(claim: ClaimKind):
@@ -69,7 +71,7 @@ def test_what_was_there_before_is_computed_from_what_was_put_in_before_it():
     graph.insert_before(graph[0], other)
     p.replace_all_uses_with(other.outputs[0])
     windows.add(rewrite(graph, 2, r, q))
-    first, second = windows.run(EXECUTOR)
+    first, second = windows.run()
     assert not first.equal
     assert second.equal
 
@@ -93,7 +95,7 @@ def test_random_numbers_are_not_drawn_again():
     a = named(of.graph, "a")
     other = made("Floor", named(of.graph, "r"), name="b")
     windows.add(rewrite(of.graph, 1, a, other.outputs[0], other))
-    assert windows.missed == 1
+    assert windows.missed(1) == 1
     assert not windows.windows
 
 
@@ -101,7 +103,8 @@ def test_random_numbers_are_not_drawn_again():
 def test_one_value_in_one_sample_is_enough_to_differ(wrong: int):
     zero, one = ({"v": np.array([number], np.float32)} for number in (0, 1))
     found = [compare(zero, one if number == wrong else zero) for number in range(4)]
-    check = WindowCheck(Window(1, None, (), (), (), frozenset()), (tuple(found[:2]), tuple(found[2:])))
+    planted = Application(1, STEP, "planted", "", model("y = Neg(x)").graph, None, (), (), (), ())
+    check = WindowCheck(Window(planted, (), (), frozenset()), (tuple(found[:2]), tuple(found[2:])))
     assert not check.equal
     right = compare(zero, zero)
     assert WindowCheck(check.window, ((right, right), (right, right))).equal
@@ -134,7 +137,7 @@ def judged(before: str, after: str, claim: ClaimKind, sample: Mapping[str, np.nd
     pairs = ((graph.outputs[0], new.outputs[0]),)
     application = Application(1, STEP, "planted", "", graph, nodes[-1], nodes, tuple(new), pairs, ())
     windows.add(application)
-    return windows.first_wrong(windows.run(EXECUTOR), by(claim), EXECUTOR)
+    return windows.first_wrong(windows.run(), by(claim))
 
 
 CONSTANTS = f"float all = {{13}}, float part = {{{float(PART)!r}}}, float other = {{0.0772}}"
@@ -161,13 +164,14 @@ def test_rounding_of_what_decides_has_no_bound(operator: str, bounded: bool):
     of = model(f"a = Mul(x, part) y = {operator}(a)", constants=CONSTANTS)
     known = Activations(EXECUTOR, 2**20)
     known.fill(of, [{"x": np.array([6.5, 19.5, 32.5], np.float32)}])
-    batch = FragmentBatch(known, of.functions)
+    batch = FragmentBatch(of, known)
     other = made(operator, named(of.graph, "a"), name="b")
     nodes, y = tuple(of.graph), of.graph.outputs[0]
     given = Application(1, STEP, "planted", "", of.graph, nodes[-1], nodes, (other,), ((y, other.outputs[0]),), ())
-    expected, found, own = batch.add(given)
-    batch.run(of, (*expected, *found), EXECUTOR)
-    bounds = batch.rounding((*expected, *found), own, [0], EXECUTOR, lambda *_: False)
+    window = batch.add(given)
+    values = (*window.expected, *window.found)
+    batch.run(values)
+    bounds = batch.rounding(values, window.own, [0], lambda *_: False)
     assert (bounds is not None) == bounded
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx_ir as ir
 import pytest
 
 from onnx_passes.verify.run.execute import Executor
 from onnx_passes.verify.run.resources import Pace
-from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated, run_samples
-from onnx_passes.verify.samples.generate import Sampling, affordable_size, draft
+from onnx_passes.verify.samples.coverage import run_generated, run_samples
+from onnx_passes.verify.samples.generate import Sampler, Sampling, affordable_size
 from onnx_passes.verify.samples.integers import any_integers, freedom
 from tests.planted.planting import text
 
@@ -53,21 +55,21 @@ def test_integers_include_some_that_each_narrower_type_does_not_hold(dtype: ir.D
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
 def test_limits_of_integers_are_met_and_passed_by_one(dtype: str):
     m = model(f"{dtype}[9] x", "a = Cast<to=7>(x) y = Less(a, limit)", constants="int64 limit = {101}")
-    drawn = draft(m, Sampling(), Executor()).finish()
+    drawn = Sampler(m, Sampling()).draft(thorough=True).finish()
     assert {100, 101, 102} <= set(np.concatenate([sample["x"] for sample in drawn]).tolist())
 
 
 def extra(m: ir.Model) -> tuple[int, ...]:
-    found = draft(m, Sampling(), Executor()).extra
+    found = Sampler(m, Sampling()).draft(thorough=True).extra
     assert found is not None
     return found["x"].shape
 
 
 def test_one_sample_is_large_where_that_is_quick():
     assert extra(model("float[N,M] x", "y = Neg(x)")) == (130, 130)
-    assert draft(model("float[3,4] x", "y = Neg(x)"), Sampling(), Executor()).extra is None
-    assert draft(model("float[N,4] x", "y = Neg(x)"), Sampling(count=3), Executor()).extra is None
-    assert draft(model("float[N,4] x", "y = Neg(x)"), Sampling(sizes={"N": 2}), Executor()).extra is None
+    assert Sampler(model("float[3,4] x", "y = Neg(x)"), Sampling()).draft(thorough=True).extra is None
+    assert Sampler(model("float[N,4] x", "y = Neg(x)"), Sampling(count=3)).draft(thorough=True).extra is None
+    assert Sampler(model("float[N,4] x", "y = Neg(x)"), Sampling(sizes={"N": 2})).draft(thorough=True).extra is None
 
 
 def test_what_computes_much_gets_smaller_samples_or_none():
@@ -92,10 +94,10 @@ def test_a_large_sample_is_cut_until_the_model_takes_it():
 
 def test_the_large_sample_is_left_out_where_it_would_take_long():
     m = model("float[N] x", "y = Neg(x)")
-    ready, drawn = Executor().prepare(m), draft(m, Sampling(), Executor())
+    ready, drawn = Executor().prepare(m), Sampler(m, Sampling()).draft(thorough=True)
     for limit, size in ((0.0, 1), (1e9, 130)):
         pace = Pace(limit)
-        taken, _ = run_generated(ready, drawn.samples[:1], dynamic_axes(m), pace=pace, extra=drawn.extra)
+        taken, _ = run_generated(ready, replace(drawn, samples=drawn.samples[:1], pace=pace))
         assert taken[-1]["x"].shape == (size,)
         # Nobody counted on it.
         assert pace.shortage is None

@@ -235,13 +235,10 @@ def test_refuses_inputs_that_are_no_tensors():
     assert "input 'x' is no tensor but Sequence" in refusal(model("seq(float[2]) x"), X)
 
 
-def test_converts_without_loss_and_says_so():
-    notes: list[str] = []
-    [sample] = read_inputs(model("float[2,3] x"), [X.astype(np.float64)], notes=notes)
+def test_converts_without_loss():
+    [sample] = read_inputs(model("float[2,3] x"), [X.astype(np.float64)])
     assert sample["x"].dtype == np.float32
-    assert notes == ["array 1: converted float64 to float32 for input 'x', without loss"]
-    read_inputs(model("float[2,3] x"), [X], notes=(silent := []))
-    assert silent == []
+    assert np.array_equal(sample["x"], X)
 
 
 @pytest.mark.parametrize(
@@ -326,11 +323,10 @@ def test_widening_is_always_accepted_and_returns(data: np.ndarray):
 
 def test_reads_the_other_byte_order(tmp_path: Path):
     np.save(tmp_path / "x.npy", X.astype(">f4"))
-    [sample] = read_inputs(model("float[2,3] x"), [tmp_path / "x.npy"], notes=(notes := []))
+    [sample] = read_inputs(model("float[2,3] x"), [tmp_path / "x.npy"])
     assert sample["x"].dtype == np.dtype(np.float32)
     assert sample["x"].dtype.isnative
     assert np.array_equal(sample["x"], X)
-    assert notes == []
 
 
 @pytest.mark.parametrize("data", [np.array(["ä", "b"]), np.array(["ä".encode(), b"b"]), np.array(["ä", "b"], object)])

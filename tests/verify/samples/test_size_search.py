@@ -11,8 +11,8 @@ import pytest
 from onnx_passes import RewriteRulePass, Transformation, apply
 from onnx_passes.verify.failure import PostconditionError
 from onnx_passes.verify.run.execute import Executor, TimeLimitError
-from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated, run_samples
-from onnx_passes.verify.samples.generate import Redraw, Sampling, generate
+from onnx_passes.verify.samples.coverage import run_generated, run_samples
+from onnx_passes.verify.samples.generate import Sampler, Sampling, generate
 from onnx_passes.verify.samples.integers import decisive_values
 from onnx_passes.verify.samples.size_search import Misfit, Place, Relations, search_sizes
 
@@ -247,13 +247,19 @@ def test_a_model_that_runs_with_no_sizes_says_what_to_give() -> None:
     assert "idx=99999" in record.obstacle
 
 
+def test_samples_of_given_sizes_are_those_of_the_same_sizes() -> None:
+    """The fourth sample is an ordinary one, also where all sizes are given."""
+    model = ir.from_onnx_text(f"{HEAD} g (float[a, b] x) => (float[a, b] y) {{ y = Identity (x) }}")
+    usual = generate(model)[3]["x"]
+    sizes = dict(zip("ab", usual.shape, strict=True))
+    assert np.array_equal(Sampler(model, Sampling()).sample(3, sizes)["x"], usual)
+
+
 def test_sizes_of_the_user_are_kept() -> None:
     model = ir.from_onnx_text(CACHE)
-    redraw = Redraw(model, Sampling(sizes={"past": 5}))
-    assert redraw.fixed == {"past": 5}
-    samples, _ = run_generated(
-        Executor().prepare(model), generate(model, dimensions={"past": 5}), dynamic_axes(model), lambda: redraw
-    )
+    sampler = Sampler(model, Sampling(sizes={"past": 5}))
+    assert sampler.fixed == {"past": 5}
+    samples, _ = run_generated(Executor().prepare(model), sampler.draft(thorough=False))
     assert {sample["before"].shape[1] for sample in samples} == {5}
     assert {sample["w"].shape[0] - sample["x"].shape[1] for sample in samples} == {5}
 
@@ -277,7 +283,7 @@ def test_both_branches_get_the_sizes_that_they_take() -> None:
     """One branch takes six elements, the other one twelve."""
     model = ir.from_onnx_text(RATES)
     ready = Executor().prepare(model)
-    samples, results = run_generated(ready, generate(model), dynamic_axes(model), lambda: Redraw(model, Sampling()))
+    samples, results = run_generated(ready, Sampler(model, Sampling()).draft(thorough=False))
     sizes = {sample["x"].size for sample in samples if sample["rate"] == 16000}
     assert sizes == {12}
     assert {sample["x"].size for sample in samples if sample["rate"] != 16000} == {6}

@@ -11,8 +11,7 @@ import pytest
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.samples.dataset import Dataset
-from onnx_passes.verify.samples.lazy import LazyArray
-from onnx_passes.verify.samples.numpy_files import read_numpy, write_numpy
+from onnx_passes.verify.samples.numpy_files import LazyArray, read_numpy, write_numpy
 from onnx_passes.verify.samples.reference import read_inputs
 from onnx_passes.verify.samples.sources import expand_sources, open_rows
 

@@ -19,7 +19,7 @@ from onnx_passes.core.records import Application, RunRecord, StepRecord
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.evidence import EXPLICIT, Limits, Promise, Rounding, promise_of
 from onnx_passes.verify.comparison.noise import Noise
-from onnx_passes.verify.local.windows import MANY, Windows
+from onnx_passes.verify.local.windows import MANY, LocalChecks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.element_types import infer_types
 from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
@@ -38,42 +38,42 @@ class CheckedAgain(Instrument):
         self, steps: Mapping[int, Step], samples: Sequence[Sample], limits: Limits, executor: Executor
     ) -> None:
         self._steps, self._samples, self._limits, self._executor = steps, samples, limits, executor
-        self._windows: Windows | None = None
-        self._settled = 0
+        self._checks: LocalChecks | None = None
 
     def before_pass(self, record: StepRecord, step: Step, model: ir.Model) -> str | None:
-        """Run the model for the values that its nodes read, if rewrites of the step are to be checked."""
-        self._windows, self._settled = None, 0
-        if record.number in self._steps:
-            known = Activations(self._executor)
-            try:
-                known.fill(model, self._samples)
-            except (ExecutionError, ModelError) as error:
-                raise UnexplainedError(str(error)) from error
-            self._windows = Windows(model, 2 * MANY, known)
+        """Prepare to check the rewrites of a step that is to be checked again."""
+        self._checks = LocalChecks(self._look, most_nodes=MANY) if record.number in self._steps else None
+        if self._checks is not None:
+            self._checks.begin(model)
         return None
+
+    def _look(self, model: ir.Model) -> Activations:
+        """Run the model for the values that its nodes read."""
+        known = Activations(self._executor)
+        try:
+            known.fill(model, self._samples)
+        except (ExecutionError, ModelError) as error:
+            raise UnexplainedError(str(error)) from error
+        return known
 
     def before_rewrite(self, application: Application) -> str | None:
         """Record a rewrite."""
-        self._settled += application.settled
-        if self._windows is not None and application.replaced and not application.settled:
-            self._windows.add(application)
+        if self._checks is not None:
+            self._checks.add(application)
         return None
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Check the rewrites of the step."""
-        windows, self._windows = self._windows, None
-        if windows is None or record.number not in self._steps:
+        checks, self._checks = self._checks, None
+        if checks is None or record.number not in self._steps:
             return
-        if windows.missed or len(windows.windows) + self._settled != record.applications or not windows.windows:
+        if checks.missed(record.applications) or not checks.windows:
             raise UnexplainedError(f"the rewrites of {step.name} could not be checked on their own nodes")
         try:
-            checks = windows.run(self._executor)
+            found = checks.run()
         except (ExecutionError, ModelError) as error:
             raise UnexplainedError(str(error)) from error
-        wrong = windows.first_wrong(
-            checks, lambda owner: promise_of([owner or step.pass_], self._limits), self._executor
-        )
+        wrong = checks.first_wrong(found, lambda owner: promise_of([owner or step.pass_], self._limits))
         if wrong is not None:
             raise UnexplainedError(f"rewrite {wrong[0]} of {step.name} is wrong on its own nodes: {wrong[2]}")
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnx_passes.testing.fuzz.effort import Effort
-from onnx_passes.testing.fuzz.report import FailureKind, FuzzReport, RuleFailure
+from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
 
 if TYPE_CHECKING:
     from onnx_passes.testing.fuzz.corpus import Corpus
     from onnx_passes.testing.fuzz.targets import FuzzTarget
     from onnx_passes.testing.fuzz.worker import Worker
 
-__all__ = ["Effort", "FailureKind", "FuzzReport", "RuleFailure", "fuzz", "fuzz_each", "try_rule"]
+__all__ = ["Effort", "Finding", "FuzzReport", "Kind", "fuzz", "fuzz_each", "try_rule"]
 
 _USUAL = Effort()
 

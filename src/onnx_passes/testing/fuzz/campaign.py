@@ -13,7 +13,7 @@ from typing import Any
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.testing.fuzz.corpus import Corpus
-from onnx_passes.testing.fuzz.report import FuzzReport, RuleFailure
+from onnx_passes.testing.fuzz.report import Finding, FuzzReport
 from onnx_passes.testing.fuzz.tasks import CampaignPlan, Found, Task, Tried, Workshop, do_task
 from onnx_passes.testing.fuzz.trial import is_dead
 from onnx_passes.workers.cluster import Cluster
@@ -65,7 +65,7 @@ class Campaign:
 
     def run(
         self, seeds: Iterable[int], *, cluster: Cluster | None = None, seconds: float | None = None
-    ) -> Iterator[RuleFailure]:
+    ) -> Iterator[Finding]:
         """Run all rules from one seed, then from the next, and yield new findings.
 
         No task is started after ``seconds``. Workers are those of the cluster, or this process.
@@ -86,12 +86,12 @@ class Campaign:
             if (rule, seed) not in self._done:
                 yield Task(self.plan, rule, seed)
 
-    def _take(self, results: Iterator[tuple[Task, Tried | Lost]]) -> Iterator[RuleFailure]:
+    def _take(self, results: Iterator[tuple[Task, Tried | Lost]]) -> Iterator[Finding]:
         for task, tried in results:
             if isinstance(tried, Lost) or tried.failure:
                 self.failures[f"{task.rule} from seed {task.seed}"] = getattr(tried, "failure", "") or str(tried)
                 continue
-            entry, fresh = JournalEntry.of(tried, task.seed), list[RuleFailure]()
+            entry, fresh = JournalEntry.of(tried, task.seed), list[Finding]()
             self._count(entry)
             for found in tried.found:
                 met = self.met[found.finding.rule or task.rule, str(found.finding.kind), found.structure]

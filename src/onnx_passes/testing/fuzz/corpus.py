@@ -15,7 +15,7 @@ from onnx_passes.graph.atomic import replacing
 from onnx_passes.graph.text import from_text
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.generate import case_of_model
-from onnx_passes.testing.fuzz.report import FuzzReport, RuleFailure
+from onnx_passes.testing.fuzz.report import Finding, FuzzReport
 from onnx_passes.testing.fuzz.targets import FuzzTarget
 from onnx_passes.testing.fuzz.trial import finding_of
 from onnx_passes.testing.fuzz.worker import Worker
@@ -36,7 +36,7 @@ class Corpus:
         """Return the file of a failure."""
         return self._folder / f"{_stem(rule)}-{kind}-{structure}{_MODEL}"
 
-    def keep(self, finding: RuleFailure, structure: str, command: str = "") -> Path:
+    def keep(self, finding: Finding, structure: str, command: str = "") -> Path:
         """Store a failure, replacing one with the same structure; ``command`` reproduces it."""
         path = self.file_of(finding.rule, finding.kind, structure)
         pipeline = [f"{_PIPELINE}{finding.pipeline}"] if finding.pipeline else []

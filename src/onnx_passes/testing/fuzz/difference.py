@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 import ml_dtypes
 import numpy as np
 
-from onnx_passes.testing.fuzz.report import FailureKind
+from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.verify.comparison.compare import TensorComparison, TensorStatus, compare
 from onnx_passes.verify.comparison.evidence import DEFAULT, Limits
 from onnx_passes.verify.comparison.ulp import Kind as Numbers
@@ -69,10 +69,10 @@ def tensors_in(results: Iterable[Any]) -> Iterator[np.ndarray]:
 
 def difference(
     expected: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], promised: ResultClaim, conditions: Conditions
-) -> tuple[FailureKind, str] | None:
+) -> tuple[Kind, str] | None:
     """Return the most severe difference that is not accepted, and its kind."""
     flags = promised.fast_math
-    kinds: list[tuple[FailureKind, str]] = []
+    kinds: list[tuple[Kind, str]] = []
     for tensor in compare(expected, found).tensors:
         kind = _kind(tensor, promised, conditions)
         if kind is not None:
@@ -80,30 +80,30 @@ def difference(
     poisoned = ("nnan" in flags and conditions.has_nan) or ("ninf" in flags and conditions.has_infinity)
     if poisoned:
         # Results that depend on a NaN or infinity outside the claim are arbitrary, but of the same type and shape.
-        kinds = [(kind, message) for kind, message in kinds if kind.severity < FailureKind.WRONG.severity]
+        kinds = [(kind, message) for kind, message in kinds if kind.severity < Kind.WRONG.severity]
     return min(kinds, key=lambda item: item[0].severity, default=None)
 
 
-def _kind(tensor: TensorComparison, promised: ResultClaim, conditions: Conditions) -> FailureKind | None:
+def _kind(tensor: TensorComparison, promised: ResultClaim, conditions: Conditions) -> Kind | None:
     match tensor.status:
         case TensorStatus.EQUAL:
             return None
         case TensorStatus.DTYPE:
-            return FailureKind.DTYPE
+            return Kind.DTYPE
         case TensorStatus.SHAPE:
-            return FailureKind.SHAPE
+            return Kind.SHAPE
         case TensorStatus.VALUES:
             assert tensor.arrays is not None
             return _kind_of_values(*tensor.arrays, promised, conditions)
         case _:
-            return FailureKind.INTERFACE
+            return Kind.INTERFACE
 
 
-def _kind_of_values(a: np.ndarray, b: np.ndarray, promised: ResultClaim, conditions: Conditions) -> FailureKind | None:
+def _kind_of_values(a: np.ndarray, b: np.ndarray, promised: ResultClaim, conditions: Conditions) -> Kind | None:
     flags, exact = promised.fast_math, promised.limits is None
     if kind_of(a.dtype) is not Numbers.FLOAT:
         rounds = not exact and not conditions.is_exact and bool(flags & {"reassoc", "contract"})
-        return None if rounds else FailureKind.WRONG
+        return None if rounds else Kind.WRONG
     old, new = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
         same = (old == new) | (np.isnan(old) & np.isnan(new))
@@ -112,13 +112,13 @@ def _kind_of_values(a: np.ndarray, b: np.ndarray, promised: ResultClaim, conditi
         others = ~same & ~nonfinite
         near = np.abs(new - old) <= _allowance(old, promised, conditions)
     if (others & ~near).any():
-        return FailureKind.WRONG
+        return Kind.WRONG
     if nonfinite.any() and not _excused(old[nonfinite], new[nonfinite], flags):
-        return FailureKind.NONFINITE
+        return Kind.NONFINITE
     if exact and signs.any() and "nsz" not in flags:
-        return FailureKind.SIGNZERO
+        return Kind.SIGNZERO
     if exact and others.any() and not flags & {"reassoc", "contract"}:
-        return FailureKind.ROUND
+        return Kind.ROUND
     return None
 
 

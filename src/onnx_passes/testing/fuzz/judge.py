@@ -23,7 +23,7 @@ from onnx_passes.graph.wellformed import inspect
 from onnx_passes.testing.fuzz.case import Arrays, Case
 from onnx_passes.testing.fuzz.difference import Conditions, difference
 from onnx_passes.testing.fuzz.feeds import ORDINARY, Feed, feeds_of
-from onnx_passes.testing.fuzz.report import FailureKind
+from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import FuzzTarget
 from onnx_passes.testing.fuzz.undefined import reads_unwritten_memory
 from onnx_passes.verify.comparison.evidence import Promise
@@ -48,7 +48,7 @@ class CaseVerdict:
 class Wrong(Exception):  # noqa: N818 - no error of ours: a finding about a rule or a pass
     """Wrong result of a rule or a pipeline, and the data that show it."""
 
-    def __init__(self, kind: FailureKind, message: str, feed: str = "") -> None:
+    def __init__(self, kind: Kind, message: str, feed: str = "") -> None:
         super().__init__(message)
         self.kind, self.message, self.feed = kind, message, feed
 
@@ -111,15 +111,15 @@ class CaseJudge:
         try:
             applied = self.target.apply(model)
             if applied and self.target.apply(model):
-                raise Wrong(FailureKind.HANG, "a second run rewrites nodes that the first one left")
+                raise Wrong(Kind.HANG, "a second run rewrites nodes that the first one left")
         except BudgetError as error:
-            raise Wrong(FailureKind.HANG, str(error)) from error
+            raise Wrong(Kind.HANG, str(error)) from error
         except OnnxPassesError as error:
-            raise Wrong(FailureKind.CRASH, str(error)) from error
+            raise Wrong(Kind.CRASH, str(error)) from error
         except Wrong:
             raise
         except Exception as error:
-            raise Wrong(FailureKind.CRASH, f"{type(error).__name__}: {error}") from error
+            raise Wrong(Kind.CRASH, f"{type(error).__name__}: {error}") from error
         return applied
 
     def require(self, before: ir.Model, after: ir.Model, runs: list[tuple[Feed, Arrays]]) -> None:
@@ -128,7 +128,7 @@ class CaseJudge:
             check(ir.to_proto(after))
             ready = self._executor.prepare(after, also=list(interior(after)), engine="onnxruntime")
         except (OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
-            raise Wrong(FailureKind.INVALID, sentence(error)) from error
+            raise Wrong(Kind.INVALID, sentence(error)) from error
         compare_interfaces(before, after)
         feeds = [feed for feed, _ in runs]
         found: list[Wrong] = []
@@ -138,7 +138,7 @@ class CaseJudge:
             except Wrong as wrong:
                 found.append(wrong)
         if not found and (inside := violation_inside(before, after, self._promise, feeds, self._executor)):
-            found.append(Wrong(FailureKind.WRONG, inside))
+            found.append(Wrong(Kind.WRONG, inside))
         if found:
             raise min(found, key=lambda wrong: wrong.kind.severity)
 
@@ -151,7 +151,7 @@ class CaseJudge:
         try:
             values = ready.run(feed.arrays)
         except ExecutionError as error:
-            raise Wrong(FailureKind.INVALID, f"no longer runs: {error}", feed.name) from error
+            raise Wrong(Kind.INVALID, f"no longer runs: {error}", feed.name) from error
         everything = (*feed.arrays.values(), *expected.values(), *values.values())
         conditions = Conditions.of(everything, is_exact=feed.is_exact)
         names = [str(value.name) for value in before.graph.outputs]
@@ -159,7 +159,7 @@ class CaseJudge:
         different = difference(old, new, self.target, conditions)
         if different is not None:
             kind, _ = different
-            if kind.severity < FailureKind.WRONG.severity or not reads_unwritten_memory(before, feed.arrays):
+            if kind.severity < Kind.WRONG.severity or not reads_unwritten_memory(before, feed.arrays):
                 raise Wrong(*different, feed.name)
         compare_declared(after, values, feed.name)
 
@@ -185,18 +185,18 @@ def compare_interfaces(before: ir.Model, after: ir.Model, *, may_annotate: bool 
         new: list[ir.Value] = list(getattr(after.graph, role))
         names = [[value.name for value in values] for values in (old, new)]
         if names[0] != names[1]:
-            raise Wrong(FailureKind.INTERFACE, f"the {role} were {names[0]} and are {names[1]}")
+            raise Wrong(Kind.INTERFACE, f"the {role} were {names[0]} and are {names[1]}")
         for a, b in zip(old, new, strict=True):
             if a.dtype != b.dtype:
-                raise Wrong(FailureKind.DTYPE, f"'{a.name}' was declared as {a.dtype} and now as {b.dtype}")
+                raise Wrong(Kind.DTYPE, f"'{a.name}' was declared as {a.dtype} and now as {b.dtype}")
             if not _compatible(a.shape, b.shape):
-                raise Wrong(FailureKind.SHAPE, f"'{a.name}' was declared with shape {a.shape} and now with {b.shape}")
+                raise Wrong(Kind.SHAPE, f"'{a.name}' was declared with shape {a.shape} and now with {b.shape}")
             about = [(v.doc_string, dict(v.metadata_props), annotations.get(v)) for v in (a, b)]
             if about[0] != about[1] and not may_annotate:
-                raise Wrong(FailureKind.INTERFACE, f"annotations of '{a.name}' are lost: {about[0]} became {about[1]}")
+                raise Wrong(Kind.INTERFACE, f"annotations of '{a.name}' are lost: {about[0]} became {about[1]}")
     defaults = [{n for n in m.graph.initializers if m.graph.initializers[n].is_graph_input()} for m in (before, after)]
     if defaults[0] != defaults[1]:
-        raise Wrong(FailureKind.INTERFACE, f"inputs with defaults were {defaults[0]} and are {defaults[1]}")
+        raise Wrong(Kind.INTERFACE, f"inputs with defaults were {defaults[0]} and are {defaults[1]}")
 
 
 def _compatible(old: ir.Shape | None, new: ir.Shape | None) -> bool:
@@ -214,11 +214,9 @@ def compare_declared(model: ir.Model, values: Arrays, feed: str) -> None:
             continue
         shape = value.shape
         if value.dtype is not None and value.dtype is not ir.DataType.STRING and value.dtype.numpy() != array.dtype:
-            raise Wrong(FailureKind.DTYPE, f"'{value.name}' is declared as {value.dtype} and holds {array.dtype}", feed)
+            raise Wrong(Kind.DTYPE, f"'{value.name}' is declared as {value.dtype} and holds {array.dtype}", feed)
         if shape is not None and not _compatible(shape, ir.Shape([int(size) for size in array.shape])):
-            raise Wrong(
-                FailureKind.SHAPE, f"'{value.name}' is declared with shape {shape} and has {list(array.shape)}", feed
-            )
+            raise Wrong(Kind.SHAPE, f"'{value.name}' is declared with shape {shape} and has {list(array.shape)}", feed)
 
 
 def violation_inside(

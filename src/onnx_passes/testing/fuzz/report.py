@@ -12,7 +12,7 @@ import numpy as np
 _MOST_VALUES = 24
 
 
-class FailureKind(StrEnum):
+class Kind(StrEnum):
     """Kind of a failure, the most severe first."""
 
     CRASH = "CRASH"
@@ -29,19 +29,19 @@ class FailureKind(StrEnum):
     @property
     def severity(self) -> int:
         """Return the place in the order, 0 for the most severe."""
-        return list(FailureKind).index(self)
+        return list(Kind).index(self)
 
     @property
     def is_soft(self) -> bool:
         """Return whether the failure only shows on special numbers or in the last digits."""
-        return self.severity > list(FailureKind).index(FailureKind.WRONG)
+        return self.severity > list(Kind).index(Kind.WRONG)
 
 
 @dataclass(frozen=True)
-class RuleFailure:
+class Finding:
     """One way in which a rule fails: the smallest model that shows it, before and after."""
 
-    kind: FailureKind
+    kind: Kind
     message: str
     model_text: str
     after_text: str = ""
@@ -91,7 +91,7 @@ class FuzzReport:
     matches: int = 0
     skipped: int = 0
     disputed: int = 0
-    findings: list[RuleFailure] = field(default_factory=list[RuleFailure])
+    findings: list[Finding] = field(default_factory=list[Finding])
     dead: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -101,7 +101,7 @@ class FuzzReport:
         return not self.findings and not self.dead
 
     @property
-    def kinds(self) -> set[FailureKind]:
+    def kinds(self) -> set[Kind]:
         """Return the kinds of all findings."""
         return {finding.kind for finding in self.findings}
 

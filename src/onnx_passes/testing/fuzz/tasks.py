@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx_passes
 from onnx_passes.core.imports import import_user_modules
 from onnx_passes.testing.fuzz.effort import Effort
-from onnx_passes.testing.fuzz.report import FuzzReport, RuleFailure
+from onnx_passes.testing.fuzz.report import Finding, FuzzReport
 from onnx_passes.testing.fuzz.structure import structure_of
 from onnx_passes.testing.fuzz.targets import FuzzTarget, registered, targets_of
 from onnx_passes.testing.fuzz.trial import Trial
@@ -89,7 +89,7 @@ class Task:
 class Found:
     """Finding, with the structure and size of the reduced model."""
 
-    finding: RuleFailure
+    finding: Finding
     structure: str
     size: int
 

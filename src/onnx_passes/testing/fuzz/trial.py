@@ -23,7 +23,7 @@ from onnx_passes.testing.fuzz.draws import (
 from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.generate import generate
 from onnx_passes.testing.fuzz.judge import CaseVerdict, feed_named, text_of
-from onnx_passes.testing.fuzz.report import FailureKind, FuzzReport, RuleFailure
+from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
 from onnx_passes.testing.fuzz.targets import FuzzTarget
 from onnx_passes.testing.fuzz.worker import Worker
 
@@ -39,7 +39,7 @@ _MOST_TRIES = 6
 class FoundError(Exception):
     """Exception that carries a finding through hypothesis, which shrinks it."""
 
-    def __init__(self, finding: RuleFailure, case: Case) -> None:
+    def __init__(self, finding: Finding, case: Case) -> None:
         super().__init__(finding.message)
         self.finding = finding
         self.case = case
@@ -49,7 +49,7 @@ class _OutOfTime(BaseException):
     """Exception that ends a search; hypothesis does not catch it."""
 
 
-_FOUND: dict[FailureKind, type[FoundError]] = {kind: type(f"{kind}Error", (FoundError,), {}) for kind in FailureKind}
+_FOUND: dict[Kind, type[FoundError]] = {kind: type(f"{kind}Error", (FoundError,), {}) for kind in Kind}
 """Exception classes by kind, since hypothesis distinguishes failures by class."""
 
 
@@ -63,8 +63,8 @@ class Trial:
         self.seed = seed
         self.effort = effort
         self.report = FuzzReport(target.name)
-        self.found: list[tuple[RuleFailure, Case]] = []
-        self._smallest: dict[FailureKind, FoundError] = {}
+        self.found: list[tuple[Finding, Case]] = []
+        self._smallest: dict[Kind, FoundError] = {}
         self._known: dict[bytes, CaseVerdict] = {}
         self._seen: set[bytes] = set()
         self._tries = 0
@@ -172,7 +172,7 @@ class Trial:
             return False
         self.report.cases += counts
         self.report.matches += counts and verdict.outcome != "no match"
-        if verdict.outcome == "finding" and self._is_wanted(FailureKind(verdict.kind)):
+        if verdict.outcome == "finding" and self._is_wanted(Kind(verdict.kind)):
             if self._shrinking_since is None:
                 self._shrinking_since = time.perf_counter()
             raise self._error(verdict, case)
@@ -189,7 +189,7 @@ class Trial:
             self._known[digest] = self.worker.judge(self.target, case)
         return self._known[digest]
 
-    def _is_wanted(self, kind: FailureKind) -> bool:
+    def _is_wanted(self, kind: Kind) -> bool:
         """Return whether a finding is to be shrunk: soft ones only without others, none if a worse one is known."""
         if kind.is_soft and not self._wants_soft:
             self._has_soft = True
@@ -197,7 +197,7 @@ class Trial:
         return kind in self._smallest or all(known.severity > kind.severity for known in self._smallest)
 
     def _error(self, verdict: CaseVerdict, case: Case) -> FoundError:
-        kind = FailureKind(verdict.kind)
+        kind = Kind(verdict.kind)
         error = _FOUND[kind](finding_of(self.target, verdict, case), case)
         known = self._smallest.get(kind)
         if known is None or len(case.model) <= len(known.case.model):
@@ -214,10 +214,10 @@ def _is_easy(lessons: Lessons) -> bool:
     return lessons.good >= _EASY * lessons.cases
 
 
-def finding_of(target: FuzzTarget, verdict: CaseVerdict, case: Case) -> RuleFailure:
+def finding_of(target: FuzzTarget, verdict: CaseVerdict, case: Case) -> Finding:
     """Return the finding for the verdict on a case."""
-    return RuleFailure(
-        FailureKind(verdict.kind),
+    return Finding(
+        Kind(verdict.kind),
         verdict.message,
         text_of(onnx.ModelProto.FromString(case.model)),
         verdict.after,

@@ -17,7 +17,7 @@ from onnx_passes.core.errors import OnnxPassesError
 from onnx_passes.testing.fuzz.case import Case
 from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.judge import CaseJudge, CaseVerdict
-from onnx_passes.testing.fuzz.report import FailureKind
+from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.targets import FuzzTarget
 from onnx_passes.verify.run.child import Started, fork, how_ended, limit_processor
 from onnx_passes.verify.run.execute import Executor
@@ -59,7 +59,7 @@ class JudgingProcess:
         """
         longest = _PATIENCE * self._seconds
         verdict = self._ask(question, self._seconds) or self._ask(question, longest)
-        return verdict or CaseVerdict("finding", FailureKind.HANG, f"no answer in {longest:g} s")
+        return verdict or CaseVerdict("finding", Kind.HANG, f"no answer in {longest:g} s")
 
     def _ask(self, question: bytes, seconds: float) -> CaseVerdict | None:
         connection = self._connection()
@@ -76,7 +76,7 @@ class JudgingProcess:
         except (EOFError, ConnectionError):
             how = self._reap()
             return (
-                CaseVerdict("finding", FailureKind.CRASH, f"the process ended with {how}")
+                CaseVerdict("finding", Kind.CRASH, f"the process ended with {how}")
                 if entered
                 else CaseVerdict("skipped")
             )

@@ -90,11 +90,11 @@ class TensorComparison:
 
     @property
     def equal(self) -> bool:
-        """Tell whether nothing differs."""
+        """Return whether nothing differs."""
         return self.status is TensorStatus.EQUAL
 
     def within(self, atol: float = 0.0, rtol: float = 0.0) -> bool:
-        """Tell whether ``|found - expected| <= atol + rtol * |expected|`` holds for every element.
+        """Return whether ``|found - expected| <= atol + rtol * |expected|`` holds for every element.
 
         Data type, shape and the places of NaN and infinities must agree, signs of zeros need not. Booleans and
         strings must be equal.
@@ -164,7 +164,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Tell whether interface and values are equal bit by bit."""
+        """Return whether interface and values are equal bit by bit."""
         return all(tensor.equal for tensor in self.tensors)
 
     @property
@@ -188,7 +188,7 @@ class Comparison:
         return _greatest(tensor.max_ulp for tensor in self.tensors)
 
     def within(self, atol: float = 0.0, rtol: float = 0.0) -> bool:
-        """Tell whether the interface is the same and every tensor within the tolerance."""
+        """Return whether the interface is the same and every tensor within the tolerance."""
         return all(tensor.within(atol, rtol) for tensor in self.tensors)
 
     def describe(self) -> str:

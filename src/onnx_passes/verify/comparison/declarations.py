@@ -11,10 +11,10 @@ import onnx_ir as ir
 
 from onnx_passes.core.base import Context, PassResult
 from onnx_passes.core.errors import UsageError
-from onnx_passes.core.walk import nested_graphs
 from onnx_passes.verify.comparison.ulp import Array
+from onnx_passes.verify.run.execute import Sample
 from onnx_passes.verify.samples.dataset import Batch
-from onnx_passes.verify.samples.reference import Sample
+from onnx_passes.verify.structure.properties import bad_reads
 
 Dimensions = tuple[int | None, ...] | None
 
@@ -167,16 +167,10 @@ def wrong_annotation(graph: ir.Graph, computed: Callable[[ir.Value], Sequence[np
 
 def out_of_order(graph: ir.Graph) -> str:
     """Name the first node, in the graph or a subgraph, that stands before one whose result it reads."""
-    waiting = set(graph)
-    for node in graph:
-        for value in node.inputs:
-            producer = None if value is None else value.producer()
-            if producer is not None and producer in waiting:
-                return f"{_text(node)} stands before {_text(producer)}, whose result it reads"
-        for nested in nested_graphs(node):
-            if problem := out_of_order(nested):
-                return problem
-        waiting.discard(node)
+    for reader, value, is_late in bad_reads(graph):
+        producer = value.producer()
+        if is_late and producer is not None and isinstance(reader, ir.Node):
+            return f"{_text(reader)} stands before {_text(producer)}, whose result it reads"
     return ""
 
 

@@ -244,7 +244,7 @@ class Promise:
 
     @property
     def is_equality(self) -> bool:
-        """Tell whether results must stay as they were."""
+        """Return whether results must stay as they were."""
         return self.claim.kind == "equality"
 
     def in_type(self, unit: float) -> Promise:
@@ -257,7 +257,7 @@ class Promise:
         return replace(self, limits=limits, unit=unit)
 
     def holds(self, comparison: Comparison, rounding: Rounding = NONE) -> bool:
-        """Tell whether results are as promised; a metric promises no more than the interface.
+        """Return whether results are as promised; a metric promises no more than the interface.
 
         A tolerance is wider by what ``rounding`` may do to the elements of a tensor, equality is not.
         """
@@ -311,9 +311,14 @@ class Promise:
         return share_of_bound(*tensor.arrays, limits.atol, limits.rtol, rounding)
 
 
-def _weakest(passes: Iterable[Pass], limits: Limits) -> Promise:
-    """Choose what passes are held to together; equality leaves out signs of zeros where the flag ``nsz`` says so."""
+PromiseFor = Callable[[Pass | None], Promise]
+"""What is promised by the owner of a rewrite, or by the pass of the step where it has none."""
+
+
+def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:
+    """Return the weakest promise of passes together; equality ignores signs of zeros under the flag ``nsz``."""
     passes = list(passes)
+    ignored = frozenset(str(flag) for pass_ in passes for flag in pass_.fast_math)
     # Asking for a check promises nothing: what was promised since the last one is checked.
     passes = [pass_ for pass_ in passes if pass_.name != EXPLICIT] or passes
     claims = [claim_of(pass_) for pass_ in passes]
@@ -321,20 +326,9 @@ def _weakest(passes: Iterable[Pass], limits: Limits) -> Promise:
         weak = [claim for claim in claims if claim.kind == kind]
         if weak:
             unit = max(float(str(claim.parameters.get("unit", 0))) for claim in weak)
-            return Promise(weak[0], Limits.widest([limits_of(claim, limits) for claim in weak]), unit=unit)
+            return Promise(weak[0], Limits.widest([limits_of(claim, limits) for claim in weak]), ignored, unit)
     unsigned = any("nsz" in pass_.fast_math for pass_ in passes)
-    return Promise(Claim("equality"), Limits(0, 0) if unsigned else None)
-
-
-PromiseFor = Callable[[Pass | None], Promise]
-"""What is promised by the owner of a rewrite, or by the pass of the step where it has none."""
-
-
-def promise_of(passes: Iterable[Pass], limits: Limits) -> Promise:
-    """Choose what passes are held to together, and say what they are not held to."""
-    passes = list(passes)
-    ignored = frozenset(str(flag) for pass_ in passes for flag in pass_.fast_math)
-    return replace(_weakest(passes, limits), ignores=ignored)
+    return Promise(Claim("equality"), Limits(0, 0) if unsigned else None, ignored)
 
 
 def claim_of(pass_: Pass) -> Claim:

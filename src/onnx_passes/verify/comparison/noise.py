@@ -159,7 +159,7 @@ class _Noisy:
         return {value: self.known[value] for value in wanted if value in self.known and value.dtype in _PRECISION}
 
     def _is_exact_in_type(self, node: ir.Node, positions: Positions) -> bool:
-        """Tell whether a node is exact in a shorter type: it rounds what is gathered from weights, and no positions."""
+        """Return whether a node is exact in a shorter type: gathered weights are rounded, positions are not."""
         if positions.only(node):
             return True
         return is_exact(node) and not (node.op_type == "Gather" and constant(node.inputs[0]) is not None)

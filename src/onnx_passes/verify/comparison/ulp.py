@@ -89,7 +89,7 @@ class Differences:
         return None
 
     def within(self, atol: float, rtol: float) -> bool:
-        """Tell whether every distance is at most ``atol + rtol * |expected|``."""
+        """Return whether every distance is at most ``atol + rtol * |expected|``."""
         return not self.places.size
 
 
@@ -104,7 +104,7 @@ class IntegerDifferences(Differences):
             self.rel = self._distance / self._magnitude.astype(np.float64)
 
     def within(self, atol: float, rtol: float) -> bool:
-        """Tell whether every distance is at most ``atol + rtol * |expected|``, without losing a bit of big ones."""
+        """Return whether every distance is at most ``atol + rtol * |expected|``, without losing a bit of big ones."""
         if rtol == 0:
             limit = min(math.floor(atol), 2**64 - 1)
             return bool((self._distance <= np.uint64(limit)).all())
@@ -165,7 +165,7 @@ class FloatDifferences(Differences):
         return int(ulp_distance(self._native[0][rows], self._native[1][rows]).max())
 
     def within(self, atol: float, rtol: float) -> bool:
-        """Tell whether every distance is at most ``atol + rtol * |expected|``; NaN and infinities must agree."""
+        """Return whether every distance is at most ``atol + rtol * |expected|``; NaN and infinities must agree."""
         if self._apart.any():
             return False
         distance, magnitude = cast(Array, self.abs), self._magnitude(1.0)

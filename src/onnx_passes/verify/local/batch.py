@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
@@ -12,10 +12,9 @@ from onnx_passes.core.records import Application
 from onnx_passes.fragment.assembly import Assembly
 from onnx_passes.fragment.fragment import Fragment, is_plain, shared_inputs
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.randomness import Functions
 from onnx_passes.verify.comparison.noise import rounding_bounds
 from onnx_passes.verify.run.activations import Activations, Arrays
-from onnx_passes.verify.run.execute import Executor, Sample
+from onnx_passes.verify.run.execute import Sample
 from onnx_passes.verify.ties.decisions import decides
 from onnx_passes.verify.ties.exact import computed_values
 
@@ -26,6 +25,19 @@ _DEEPEST = 50
 Values = dict[ir.Value, ir.Value]
 
 
+@dataclass(frozen=True, eq=False)
+class Window:
+    """One application, and its old and new values in the model that runs all windows.
+
+    ``own`` names all that is computed there on the way to either.
+    """
+
+    application: Application
+    expected: tuple[ir.Value, ...]
+    found: tuple[ir.Value, ...]
+    own: frozenset[str]
+
+
 class NotAtHandError(Exception):
     """A value that is needed is neither known nor quickly computed."""
 
@@ -33,10 +45,10 @@ class NotAtHandError(Exception):
 class FragmentBatch:
     """The old and the new fragments of applications, copied into one model; what is known is fed, not computed."""
 
-    def __init__(self, activations: Activations, functions: Functions) -> None:
+    def __init__(self, model: ir.Model, activations: Activations) -> None:
         self.bytes = 0
-        self._functions = functions
-        self._activations = activations
+        self._model, self._functions = model, model.functions
+        self.activations, self.executor = activations, activations.executor
         self._copies = Assembly()
         self._feeds: dict[ir.Value, Arrays] = {}
         self._whole: ir.Model | None = None
@@ -46,11 +58,8 @@ class FragmentBatch:
         """Return the nodes that run."""
         return self._copies.nodes
 
-    def add(self, application: Application) -> tuple[tuple[ir.Value, ...], tuple[ir.Value, ...], frozenset[str]]:
-        """Copy what an application takes out and what it puts in.
-
-        Returns what stands for old and new values, and the names of all that is computed on the way to either.
-        """
+    def add(self, application: Application) -> Window:
+        """Copy what an application takes out and what it puts in. Raises NotAtHandError."""
         matched, copied = frozenset(application.matched), Values()
         expected = tuple(self._old(old, matched, copied) for old, _ in application.replaced)
         inside = [value for node in matched for value in node.outputs]
@@ -60,7 +69,7 @@ class FragmentBatch:
         # From now on the old value means the new one.
         self._copies.values.update((old, new) for (old, _), new in zip(application.replaced, found, strict=True))
         own += [str(value.name) for node in self.nodes[so_far:] for value in node.outputs]
-        return expected, found, frozenset(own)
+        return Window(application, expected, found, frozenset(own))
 
     def follow(self, replaced: Iterable[tuple[ir.Value, ir.Value]]) -> None:
         """Map new values to the copies of the old ones."""
@@ -68,14 +77,13 @@ class FragmentBatch:
             (new, self._copies.values[old]) for old, new in replaced if old in self._copies.values
         )
 
-    def run(self, model: ir.Model, wanted: Iterable[ir.Value], executor: Executor) -> dict[ir.Value, Arrays]:
+    def run(self, wanted: Collection[ir.Value]) -> dict[ir.Value, Arrays]:
         """Run everything on all samples; returns the arrays of the wanted values. Raises ExecutionError."""
-        wanted = list(wanted)
         computed = [value for value in wanted if value.producer() is not None]
         arrays = {value: self._at_hand(value) for value in wanted if value.producer() is None}
         if computed:
-            self._whole = self._copies.model(model, computed, name="windows")
-            ready = executor.prepare(self._whole, engine="onnxruntime")
+            self._whole = self._copies.model(self._model, computed, name="windows")
+            ready = self.executor.prepare(self._whole, engine="onnxruntime")
             runs = [ready.run(sample) for sample in self._samples()]
             arrays.update((value, tuple(run[str(value.name)] for run in runs)) for value in computed)
         return arrays
@@ -89,7 +97,6 @@ class FragmentBatch:
         wanted: Sequence[ir.Value],
         at: Collection[str],
         numbers: Sequence[int],
-        executor: Executor,
         enough: Callable[[int, Sample], bool],
     ) -> dict[int, Sample] | None:
         """Return how far rounding in the nodes that compute values ``at`` may move wanted ones, in some samples.
@@ -107,12 +114,17 @@ class FragmentBatch:
         samples = [_inputs_of(copied, sample) for number, sample in enumerate(self._samples()) if number in numbers]
         found = list(copied.graph.outputs)
         bounds = rounding_bounds(
-            copied, found, samples, executor, at=nodes, enough=lambda place, bound: enough(numbers[place], bound)
+            copied,
+            found,
+            samples,
+            self.executor,
+            at=nodes,
+            enough=lambda place, bound: enough(numbers[place], bound),
         )
         return None if bounds is None else dict(zip(numbers, bounds, strict=True))
 
     def fragments(
-        self, expected: Sequence[ir.Value], found: Sequence[ir.Value], own: Collection[str], executor: Executor
+        self, expected: Sequence[ir.Value], found: Sequence[ir.Value], own: Collection[str]
     ) -> tuple[ir.Model, ir.Model, list[Sample]] | None:
         """Cut out what computes expected and found values in nodes whose results are ``own``, as two models.
 
@@ -124,7 +136,7 @@ class FragmentBatch:
         computed = {value for node in inner for value in node.outputs}.union(expected, found)
         read = dict.fromkeys(value for node in inner for value in node.inputs if value is not None)
         border = [value for value in read if value.producer() is not None and value not in computed]
-        ready = executor.prepare(self._whole, also=border, engine="onnxruntime")
+        ready = self.executor.prepare(self._whole, also=border, engine="onnxruntime")
         names = [str(value.name) for value in border]
         runs = [ready.run(sample, only=names) for sample in self._samples()]
         # Arrays of a run may be of wider types than the values are declared to have.
@@ -138,14 +150,14 @@ class FragmentBatch:
     def _samples(self) -> list[Sample]:
         return [
             {str(value.name): fed[number] for value, fed in self._feeds.items()}
-            for number in range(len(self._activations.samples))
+            for number in range(len(self.activations.samples))
         ]
 
     def _at_hand(self, value: ir.Value) -> Arrays:
         if value in self._feeds:
             return self._feeds[value]
         assert value.const_value is not None
-        return (value.const_value.numpy(),) * len(self._activations.samples)
+        return (value.const_value.numpy(),) * len(self.activations.samples)
 
     def _old(self, value: ir.Value, matched: frozenset[ir.Node], copied: Values) -> ir.Value:
         """Copy the matched nodes, unless an earlier application put them in: then they are here already."""
@@ -173,7 +185,7 @@ class FragmentBatch:
         if found is not None:
             return found
         tensor = constant_tensor(value)
-        arrays = None if tensor is not None else self._activations.get(value)
+        arrays = None if tensor is not None else self.activations.get(value)
         if tensor is None and value.is_graph_input() and arrays is None:
             tensor = value.const_value
         if tensor is not None:

@@ -220,7 +220,6 @@ class _Walk:
             return self._give_up(body, obstacle, around)
         if earlier is not None and earlier.how == "drawn":
             return self._drawn(model, body, earlier.feeds, around)
-        explored = Explored(body.text)
         try:
             feeds = {run: body.feed(values) for run, values in seen.items()}
             if earlier is not None and body.path in self.same and _is_fed(earlier, feeds, body):
@@ -228,17 +227,13 @@ class _Walk:
                 return earlier
             alone = body.alone(model, next(iter(feeds.values())))
             explored = self.explorer.alone(body, alone, feeds)
-        except NoValueError as error:
-            obstacle, lost = str(error), True
-        except OnnxPassesError as error:
-            obstacle, lost = str(error), False
-        else:
-            obstacle, lost = explored.obstacle, False
+        except (NoValueError, OnnxPassesError) as error:
+            explored = Explored(body.text, obstacle=str(error), lost=isinstance(error, NoValueError))
         if explored.model is not None and explored.results:
             self.into(explored.model, explored.feeds, body.path)
             return explored
         if earlier is not None and earlier.how == "alone":
-            return self._give_up(body, obstacle, around, lost=lost)
+            return self._give_up(body, explored.obstacle, around, lost=explored.lost)
         return self._drawn(model, body, {}, around)
 
     def _drawn(self, model: ir.Model, body: Body, given: Runs, around: Runs) -> Explored:
@@ -255,12 +250,9 @@ class _Walk:
                 for run, sample in samples.items()
             }
             explored = self.explorer.alone(body, alone, feeds, lambda _: 1)
-        except KeyError as error:
-            return self._give_up(body, f"{error} was not there before", around, lost=True)
-        except NoValueError as error:
-            return self._give_up(body, str(error), around, lost=True)
-        except OnnxPassesError as error:
-            return self._give_up(body, str(error), around)
+        except (KeyError, NoValueError, OnnxPassesError) as error:
+            obstacle = f"{error} was not there before" if isinstance(error, KeyError) else str(error)
+            return self._give_up(body, obstacle, around, lost=not isinstance(error, OnnxPassesError))
         if not explored.results:
             return self._give_up(body, explored.obstacle, around)
         self.into(alone, explored.feeds, body.path)

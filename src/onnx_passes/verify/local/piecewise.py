@@ -17,11 +17,11 @@ from onnx_passes.fragment.fragment import Fragment, operands
 from onnx_passes.graph.hashing.fingerprint import Fingerprinter
 from onnx_passes.verify.comparison.evidence import Promise
 from onnx_passes.verify.failure import Failure, failed_step
-from onnx_passes.verify.local.windows import Windows, evidence_of_checks
+from onnx_passes.verify.local.windows import LocalChecks, evidence_of_checks
 from onnx_passes.verify.run.activations import Activations
 from onnx_passes.verify.run.execute import ExecutionError, Executor
-from onnx_passes.verify.samples.coverage import dynamic_axes, run_generated
-from onnx_passes.verify.samples.generate import generate
+from onnx_passes.verify.samples.coverage import run_generated
+from onnx_passes.verify.samples.generate import Sampler, Sampling
 
 BIG = 4 * 2**20
 """Nodes that read a weight of more bytes than this are not run."""
@@ -40,11 +40,11 @@ def fill_drawn(known: Activations, model: ir.Model, seed: int) -> None:
     """
     light = without_big_weights(model)
     try:
-        samples = generate(light, seed=seed)
+        draft = Sampler(light, Sampling(seed)).draft(thorough=False)
     except UsageError as error:
         raise ExecutionError(f"no values can be drawn: {error}") from error
     ready = known.executor.prepare(light, engine="onnxruntime")
-    taken, _ = run_generated(ready, samples, dynamic_axes(light))
+    taken, _ = run_generated(ready, draft, searches=False)
     values = {str(value.name): value for node in model.graph for value in node.outputs if value.name}
     known.fill(light, taken, kept_for=values)
     for name in known.samples[0].keys() & values.keys():
@@ -119,30 +119,16 @@ class Piecewise:
         self._reason = reason
         self._identity = Fingerprinter.within_run()
         self._state = self._digest(model)
-        self._known: Activations | None = None
         self._obstacle = ""
-        self._windows: Windows | None = None
-        self._settled = 0
+        self._checks = LocalChecks(self._draw)
 
     def before_pass(self, step: Step, model: ir.Model) -> None:
         """Prepare for the rewrites of a pass."""
-        self._model, self._windows, self._settled = model, None, 0
+        self._checks.begin(model)
 
     def before_rewrite(self, application: Application, *, keeps_bits: bool) -> None:
-        """Add a rewrite if it replaces values that are not known to be equal.
-
-        What is proved is taken in, too: no run of the model will show it again.
-        """
-        self._settled += application.settled
-        if application.settled or not application.replaced:
-            return
-        if self._windows is None:
-            if application.many or self._known is None:
-                self._known = self._draw()
-            if self._known is None:
-                return
-            self._windows = Windows(self._model, application.step.nodes_before, self._known)
-        self._windows.add(application)
+        """Add a rewrite; one that is proved is added, too, since no run of the model will show it again."""
+        self._checks.add(application)
 
     def after_pass(self, record: StepRecord, step: Step, model: ir.Model) -> None:
         """Give evidence to a step. Raises PostconditionError if a rewrite is not as promised."""
@@ -165,21 +151,22 @@ class Piecewise:
         found = self._check(record, step)
         if found.level == "unverified":
             # Values may have changed since they were drawn or computed.
-            self._known = None
+            self._checks.known = None
         return found
 
     def _check(self, record: StepRecord, step: Step) -> Evidence:
-        windows, started = self._windows, time.perf_counter()
-        if windows is None or not windows.windows:
+        checks, started = self._checks, time.perf_counter()
+        missed = checks.missed(record.applications)
+        if not checks.windows:
             if record.all_evidence.is_proved:
                 # Constants that were stored are computed again and compared, without the model.
                 return Evidence(LEVEL, reason="each rewrite is proved")
-            return self._unchecked(record.applications - self._settled)
+            return self._unchecked(missed)
         try:
-            checks = windows.run(self._executor)
+            found = checks.run()
         except (ExecutionError, ModelError) as error:
             return Evidence("unverified", reason=f"rewrites do not run by themselves: {error}")
-        wrong = windows.first_wrong(checks, lambda owner: self._promise_of(owner or step.pass_), self._executor)
+        wrong = checks.first_wrong(found, lambda owner: self._promise_of(owner or step.pass_))
         if wrong is not None:
             number, promise, difference = wrong
             failure = Failure(
@@ -187,21 +174,20 @@ class Piecewise:
             )
             failed = failed_step(record, step, failure, f"{difference.split(':')[0].split('[')[0]} not as expected")
             raise failed from failed.__cause__
-        missed = record.applications - self._settled - len(checks)
         if missed:
             return self._unchecked(missed)
-        found = evidence_of_checks(checks, self._promise_of(step.pass_), started)
-        return replace(found, level=str(Finding(found.finding.preserved, "tested")) if found.finding else found.level)
+        made = evidence_of_checks(found, self._promise_of(step.pass_), started)
+        return replace(made, level=str(Finding(made.finding.preserved, "tested")) if made.finding else made.level)
 
     def _unchecked(self, missed: int) -> Evidence:
         rewrites = {0: "what it changed", 1: "1 rewrite"}.get(missed, f"{missed} rewrites")
         why = f" ({self._obstacle})" if self._obstacle else ""
         return Evidence("unverified", reason=f"{rewrites} cannot run without the model{why}")
 
-    def _draw(self) -> Activations | None:
+    def _draw(self, model: ir.Model) -> Activations | None:
         drawn, self._obstacle = Activations(self._executor, self._memory), ""
         try:
-            fill_drawn(drawn, self._model, self._seed)
+            fill_drawn(drawn, model, self._seed)
         except (ExecutionError, ModelError) as error:
             self._obstacle = str(error)
             return None

@@ -13,11 +13,9 @@ from typing import Literal
 import onnx_ir as ir
 
 from onnx_passes.core.errors import ModelError
-from onnx_passes.core.records import Application
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.evidence import Promise, PromiseFor
-from onnx_passes.verify.local.windows import Windows
-from onnx_passes.verify.run.activations import Activations
+from onnx_passes.verify.local.windows import LocalChecks
 from onnx_passes.verify.run.execute import Executable, ExecutionError, Executor, Sample
 
 SpecialKind = Literal["finite", "infinite"]
@@ -91,55 +89,19 @@ def _run(ready: Executable, sample: Sample) -> Sample | ExecutionError:
         return error
 
 
-class SpecialWindows:
-    """Local checks of rewrites that promise equality, on the values inside a model for special samples."""
-
-    def __init__(self, samples: Sequence[Sample], executor: Executor, memory: int) -> None:
-        self._samples, self._executor, self._memory = samples, executor, memory
-        self._known: Activations | None = None
-        self._windows: Windows | None = None
-
-    def forget(self) -> None:
-        """Drop the recorded values: the model has changed otherwise than by checked rewrites."""
-        self._known = None
-
-    def begin(self, model: ir.Model, nodes: int) -> None:
-        """Prepare for the rewrites of a pass."""
-        if self._known is None:
-            self._known = Activations(self._executor, self._memory)
-            try:
-                self._known.fill(model, self._samples)
-            except (ExecutionError, ModelError):
-                self._known.samples = ()
-        self._windows = Windows(model, nodes, self._known) if self._known.samples else None
-
-    def add(self, application: Application) -> None:
-        """Add a rewrite."""
-        if self._windows is not None:
-            self._windows.add(application)
-
-    def follow(self, application: Application) -> None:
-        """Go on with what is known of the values that an application replaces."""
-        if self._known is not None:
-            self._known.follow(application.replaced)
-        if self._windows is not None:
-            self._windows.follow(application)
-
-    def wrong(self, promise_for: PromiseFor) -> tuple[int, str] | None:
-        """Return the first rewrite that does not hold, and how."""
-        windows, self._windows = self._windows, None
-        if windows is None or not windows.windows:
-            return None
-        try:
-            checks = windows.run(self._executor)
-        except (ExecutionError, ModelError):
-            self.forget()
-            return None
-        for check in checks:
-            promise = promise_for(check.window.owner)
-            if covers(promise) and (difference := check.broken(promise)) is not None:
-                return check.window.application, difference
+def wrong_special(checks: LocalChecks, promise_for: PromiseFor) -> tuple[int, str] | None:
+    """Return the first rewrite that promises equality and breaks it on special samples, and how."""
+    try:
+        found = checks.run()
+    except (ExecutionError, ModelError):
+        checks.known = None
         return None
+    for check in found:
+        application = check.window.application
+        promise = promise_for(application.owner)
+        if covers(promise) and (difference := check.broken(promise)) is not None:
+            return application.number, difference
+    return None
 
 
 def covers(promise: Promise) -> bool:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
-from onnx_passes.core.base import Pass
 from onnx_passes.core.errors import ModelError
 from onnx_passes.core.evidence import Evidence
 from onnx_passes.core.records import Application
 from onnx_passes.fragment.fragment import is_plain
 from onnx_passes.verify.comparison.compare import Comparison, compare
 from onnx_passes.verify.comparison.evidence import NONE, Limits, Promise, PromiseFor, Rounding, evidence_of
-from onnx_passes.verify.local.batch import FragmentBatch, NotAtHandError
+from onnx_passes.verify.local.batch import FragmentBatch, NotAtHandError, Window
 from onnx_passes.verify.run.activations import Activations, Arrays
-from onnx_passes.verify.run.execute import ExecutionError, Executor, Sample
+from onnx_passes.verify.run.execute import ExecutionError, Sample
 from onnx_passes.verify.ties.exact import computed_values
 from onnx_passes.verify.ties.explain import UnexplainedError, explain
 
@@ -28,21 +28,6 @@ MANY = 4000
 
 _DIGITS = 8
 """So many units in the last place of the greatest number may be lost on a new way to a value."""
-
-
-@dataclass(frozen=True, eq=False)
-class Window:
-    """One application: the old and new values, and what computes them in the model that runs all windows.
-
-    ``own`` names all that is computed there on the way to either.
-    """
-
-    application: int
-    owner: Pass | None
-    replaced: tuple[tuple[ir.Value, ir.Value], ...]
-    expected: tuple[ir.Value, ...]
-    found: tuple[ir.Value, ...]
-    own: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -88,119 +73,135 @@ Suspect = tuple[WindowCheck, Promise]
 """An application that is not as promised, and what is promised."""
 
 
-class Windows:
-    """The applications of one pass, collected while it runs and executed together when it has ended.
+class LocalChecks:
+    """The applications of one pass after another, collected while it runs and executed together when it has ended.
 
-    A window reads values that are known from a run of the model or computed by an earlier window. What cannot be
-    checked on its own (subgraphs, random operators, values that are not at hand) is counted as missed.
+    A window reads values that are known from a run of the model, which ``look`` returns, or computed by an earlier
+    window. What cannot be checked on its own (subgraphs, random operators, values that are not at hand) is missed.
     """
 
-    def __init__(self, model: ir.Model, nodes: int, activations: Activations) -> None:
-        self.missed = 0
+    def __init__(self, look: Callable[[ir.Model], Activations | None], *, most_nodes: int | None = None) -> None:
+        self.known: Activations | None = None
         self.windows: list[Window] = []
+        self._look, self._most_nodes = look, most_nodes
+        self._batch: FragmentBatch | None = None
+        self._is_open = False
+        self._settled = 0
+
+    def begin(self, model: ir.Model) -> None:
+        """Prepare for the rewrites of a pass."""
         self._model = model
-        self._activations = activations
-        self._batch = FragmentBatch(activations, model.functions)
-        self._most_nodes = max(_FEW, min(nodes // 2, MANY))
+        self.end()
+
+    def end(self) -> None:
+        """Discard what was collected."""
+        self.windows, self._batch, self._is_open, self._settled = [], None, False, 0
 
     def add(self, application: Application) -> None:
-        """Add an application before it changes the graph."""
+        """Add an application before it changes the graph, unless its new values are known to equal the old ones."""
+        self._settled += application.settled
+        if application.settled or not application.replaced:
+            return
+        if not self._is_open:
+            self._is_open = True
+            if self.known is None or application.many:
+                self.known = self._look(self._model)
+            if self.known is not None and self.known.samples:
+                self._batch = FragmentBatch(self._model, self.known)
         nodes = (*application.matched, *application.added)
-        full = len(self._batch.nodes) > self._most_nodes or self._batch.bytes > self._activations.limit
         if (
-            full
+            self._batch is None
+            or self._is_full(self._batch, application)
             or application.graph is not self._model.graph
             or not all(is_plain(node, self._model.functions) for node in nodes)
         ):
-            self.missed += 1
             return
-        try:
-            expected, found, own = self._batch.add(application)
-        except NotAtHandError:
-            self.missed += 1
-        else:
-            number, owner, replaced = application.number, application.owner, application.replaced
-            self.windows.append(Window(number, owner, replaced, expected, found, own))
+        with contextlib.suppress(NotAtHandError):
+            self.windows.append(self._batch.add(application))
 
     def follow(self, application: Application) -> None:
         """Reuse what is known of replaced values for the new ones, of an application that keeps bits."""
-        self._batch.follow(application.replaced)
+        self._settled += 1
+        if self.known is not None:
+            self.known.follow(application.replaced)
+        if self._batch is not None:
+            self._batch.follow(application.replaced)
 
-    def run(self, executor: Executor) -> list[WindowCheck]:
-        """Run all windows and compare; what was computed serves later passes. Raises ExecutionError."""
-        wanted = {value: None for window in self.windows for value in (*window.expected, *window.found)}
-        arrays = self._batch.run(self._model, list(wanted), executor)
-        return [self._compare(window, arrays) for window in self.windows]
+    def missed(self, applications: int) -> int:
+        """Count the applications that are neither known to keep values nor among the windows."""
+        return applications - self._settled - len(self.windows)
 
-    def _compare(self, window: Window, arrays: dict[ir.Value, Arrays]) -> WindowCheck:
-        comparisons: list[tuple[Comparison, ...]] = []
-        for (old, new), expected, found in zip(window.replaced, window.expected, window.found, strict=True):
-            name, pairs = old.name or new.name or "", zip(arrays[expected], arrays[found], strict=True)
-            comparisons.append(tuple(compare({name: left}, {name: right}) for left, right in pairs))
-            for value in {old, new}:
-                self._activations.put(value, arrays[found])
-        return WindowCheck(window, tuple(comparisons))
+    def run(self) -> list[WindowCheck]:
+        """Run all windows and compare; what was computed serves later passes. Raises ExecutionError and ModelError."""
+        if self._batch is None or not self.windows:
+            return []
+        wanted = dict.fromkeys(value for window in self.windows for value in (*window.expected, *window.found))
+        arrays = self._batch.run(wanted)
+        return [_compare(window, arrays, self._batch.activations) for window in self.windows]
 
-    def first_wrong(
-        self, checks: Sequence[WindowCheck], promise_for: PromiseFor, executor: Executor
-    ) -> tuple[int, Promise, str] | None:
+    def _is_full(self, batch: FragmentBatch, application: Application) -> bool:
+        most = self._most_nodes or max(_FEW, min(application.step.nodes_before // 2, MANY))
+        return len(batch.nodes) > most or batch.bytes > batch.activations.limit
+
+    def first_wrong(self, checks: Sequence[WindowCheck], promise_for: PromiseFor) -> tuple[int, Promise, str] | None:
         """Return the first application that is not as promised, what its owner promises, and what is wrong.
 
         What is beyond a tolerance may be so by rounding: then the nodes that were replaced are no better.
         """
-        promises = [promise_for(check.window.owner) for check in checks]
+        promises = [promise_for(check.window.application.owner) for check in checks]
         suspects = [pair for pair in zip(checks, promises, strict=True) if not pair[0].holds(pair[1])]
         broken = next((pair for pair in suspects if pair[1].is_equality), None)
         if broken is not None:
-            return broken[0].window.application, broken[1], str(broken[0].broken(broken[1]))
-        suspects = self._without_ties(suspects, executor)
-        bounds = self._rounding(suspects, executor) if suspects else None
+            return broken[0].window.application.number, broken[1], str(broken[0].broken(broken[1]))
+        suspects = self._without_ties(suspects)
+        bounds = self._rounding(suspects) if suspects else None
         for check, promise in suspects:
             difference = check.broken(promise, bounds)
             if difference is not None:
-                return check.window.application, promise, difference
+                return check.window.application.number, promise, difference
         return None
 
-    def _without_ties(self, suspects: Sequence[Suspect], executor: Executor) -> Sequence[Suspect]:
+    def _without_ties(self, suspects: Sequence[Suspect]) -> Sequence[Suspect]:
         """Leave out the applications that differ by levels that flipped at ties."""
-        if not suspects or not self._batch.decides({name for check, _ in suspects for name in check.window.own}):
+        own = {name for check, _ in suspects for name in check.window.own}
+        if self._batch is None or not suspects or not self._batch.decides(own):
             return suspects
-        if self._differ_by_ties(suspects, executor):
+        if self._differ_by_ties(suspects, self._batch):
             return []
         if len(suspects) == 1:
             return suspects
-        return [each for each in suspects if not self._differ_by_ties([each], executor)]
+        return [each for each in suspects if not self._differ_by_ties([each], self._batch)]
 
-    def _differ_by_ties(self, suspects: Sequence[Suspect], executor: Executor) -> bool:
+    def _differ_by_ties(self, suspects: Sequence[Suspect], batch: FragmentBatch) -> bool:
         """Return whether applications differ by rounding ties alone, and within the tolerance."""
         windows = [check.window for check, _ in suspects]
         pairs = {old: new for window in windows for old, new in zip(window.expected, window.found, strict=True)}
         own = frozenset(name for window in windows for name in window.own)
         limits = Limits.widest([promise.limits for _, promise in suspects if promise.limits is not None])
         try:
-            cut = self._batch.fragments(list(pairs), list(pairs.values()), own, executor)
+            cut = batch.fragments(list(pairs), list(pairs.values()), own)
             if cut is None:
                 return False
             before, after, samples = cut
             values = computed_values(after)
             successors = {str(old.name): values[str(new.name)] for old, new in pairs.items()}
-            explain(before, after, successors, samples, limits, executor, asks=False)
+            explain(before, after, successors, samples, limits, batch.executor, asks=False)
         except (ExecutionError, ModelError, UnexplainedError):
             return False
         return True
 
-    def _rounding(self, suspects: Sequence[Suspect], executor: Executor) -> Mapping[int, Sample] | None:
+    def _rounding(self, suspects: Sequence[Suspect]) -> Mapping[int, Sample] | None:
         """Return how far rounding may move the values of applications, by sample, as far as that matters."""
         windows = [check.window for check, _ in suspects]
         values = [value for window in windows for value in (*window.expected, *window.found)]
         wanted = dict.fromkeys(value for value in values if value.producer() is not None)
         own = {name for window in windows for name in window.own}
         numbers = sorted({number for check, promise in suspects for number in check.wrong_samples(promise)})
+        assert self._batch is not None
         return self._batch.rounding(
             list(wanted),
             own,
             numbers,
-            executor,
             lambda number, bounds: all(check.holds_in(number, promise, bounds) for check, promise in suspects),
         )
 
@@ -210,6 +211,16 @@ def evidence_of_checks(checks: Sequence[WindowCheck], promise: Promise, started:
     comparisons = [comparison for check in checks for values in check.comparisons for comparison in values]
     samples = max(len(values) for check in checks for values in check.comparisons)
     return evidence_of(promise, comparisons, samples, "onnxruntime", started, windows=len(checks))
+
+
+def _compare(window: Window, arrays: dict[ir.Value, Arrays], known: Activations) -> WindowCheck:
+    comparisons: list[tuple[Comparison, ...]] = []
+    for (old, new), expected, found in zip(window.application.replaced, window.expected, window.found, strict=True):
+        name, pairs = old.name or new.name or "", zip(arrays[expected], arrays[found], strict=True)
+        comparisons.append(tuple(compare({name: left}, {name: right}) for left, right in pairs))
+        for value in {old, new}:
+            known.put(value, arrays[found])
+    return WindowCheck(window, tuple(comparisons))
 
 
 def _allowed(comparison: Comparison, old: str, new: str, bounds: Sample) -> Rounding:

@@ -74,7 +74,7 @@ def accumulator(metric: Metric) -> Accumulator:
 
 
 def is_elementwise(metric: Metric) -> bool:
-    """Tell whether a metric compares number with number, so that it can take in all outputs of a model."""
+    """Return whether a metric compares number with number, so that it can take in all outputs of a model."""
     return metric in _ELEMENTWISE
 
 
@@ -130,7 +130,7 @@ _CONDITION = re.compile(r"(?P<name>[^=<>]+?)\s*(?:(?P<sign><=|>=|=)(?P<ends>.*))
 
 
 def accepted(value: float, limits: MetricRange) -> bool:
-    """Tell whether a value is in a range, ends included; NaN is in none."""
+    """Return whether a value is in a range, ends included; NaN is in none."""
     least, most = limits
     return not math.isnan(value) and (least is None or value >= least) and (most is None or value <= most)
 
@@ -294,7 +294,7 @@ def run_now(ready: Executable, interface: InterfaceHistory) -> Callable[[int, Ba
 
 
 def needs_originals(metrics: Metrics, *, has_expected: bool) -> bool:
-    """Tell whether results of the original model are what metrics are held against."""
+    """Return whether results of the original model are what metrics are held against."""
     return not has_expected or any(map(is_elementwise, metrics.values()))
 
 

@@ -39,7 +39,7 @@ _WITHOUT_MEMORY = 77
 
 
 def can_fork() -> bool:
-    """Tell whether this process can be copied: on macOS and Windows libraries do not survive it."""
+    """Return whether this process can be copied: on macOS and Windows libraries do not survive it."""
     return hasattr(os, "fork") and sys.platform != "darwin"
 
 

@@ -11,7 +11,6 @@ same; a Cast widens each weight only when the first node that reads it is due.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 import ml_dtypes
 import numpy as np
@@ -31,22 +30,23 @@ _SEQUENCES_SINCE = 11
 _RESULT, _SEQUENCE, _FIRST = "//result", "//sequence", "//first"
 
 
-def computes_halves(model: ir.Model) -> bool:
-    """Tell whether a model computes with float16."""
-    graph = model.graph
+def _computes(graph: ir.Graph, dtype: ir.DataType) -> bool:
+    """Return whether weights, inputs, outputs or results are of a type."""
     known = (*graph.inputs, *graph.outputs, *graph.initializers.values())
-    return any(value.dtype is _HALF for value in known) or any(map(_yields_halves, graph))
+    return any(value.dtype is dtype for value in known) or any(_yields(node, dtype) for node in graph)
 
 
-def _yields_halves(node: ir.Node) -> bool:
-    if any(value.dtype is _HALF for value in node.outputs):
-        return True
-    return node.op_type == "Cast" and node.attributes.get_int("to", 0) == _HALF.value
+def _yields(node: ir.Node, dtype: ir.DataType) -> bool:
+    return any(value.dtype is dtype for value in node.outputs) or _casts(node, dtype)
+
+
+def _casts(node: ir.Node, dtype: ir.DataType) -> bool:
+    return node.op_type == "Cast" and node.attributes.get_int("to", 0) == dtype.value
 
 
 def with_rounded_halves(model: ir.Model) -> ir.Model:
     """Copy a model of float16 and let every result be rounded; any other model is returned as it is."""
-    if not computes_halves(model) or model.opset_imports.get("", 1) < _SEQUENCES_SINCE:
+    if not _computes(model.graph, _HALF) or model.opset_imports.get("", 1) < _SEQUENCES_SINCE:
         return model
     copied = copy_model(model)
     _type(copied)
@@ -83,18 +83,14 @@ def _propagate_types(graph: ir.Graph) -> bool:
 
 
 def _round(graph: ir.Graph, node: ir.Node, value: ir.Value, first: ir.Value) -> None:
-    users, name = list(value.uses()), str(value.name)
+    name = str(value.name)
     sequence = ir.Node("", "SequenceConstruct", [value])
     element = ir.Node("", "SequenceAt", [sequence.outputs[0], first])
     rounded = element.outputs[0]
     value.name, sequence.outputs[0].name, rounded.name = name + _RESULT, name + _SEQUENCE, name
     rounded.type = ir.TensorType(_HALF)
     rounded.shape = None if value.shape is None else value.shape.copy()
-    for user, index in users:
-        user.replace_input_with(index, rounded)
-    for index, output in enumerate(graph.outputs):
-        if output is value:
-            graph.outputs[index] = rounded
+    _read_instead(value, rounded, sequence, graph)
     graph.insert_after(node, [sequence, element])
 
 
@@ -146,16 +142,9 @@ _SMALL = 1024
 """Weights of no more bytes than this are widened beforehand."""
 
 
-def computes_bfloats(model: ir.Model) -> bool:
-    """Tell whether a model has weights, inputs or outputs of bfloat16, or casts to it."""
-    graph = model.graph
-    known = (*graph.inputs, *graph.outputs, *graph.initializers.values())
-    return any(value.dtype is _SHORT for value in known) or any(map(_casts, graph))
-
-
 def with_wide_bfloats(model: ir.Model) -> ir.Model:
     """Copy a model of bfloat16 and let it compute in float32; any other model is returned as it is."""
-    if model.functions or not computes_bfloats(model):
+    if model.functions or not _computes(model.graph, _SHORT):
         return model
     copied = copy_model(model)
     if any(value.dtype is None for node in copied.graph for value in node.outputs if value.name):
@@ -169,10 +158,6 @@ def with_wide_bfloats(model: ir.Model) -> ir.Model:
     return copied
 
 
-def _casts(node: ir.Node) -> bool:
-    return node.op_type == "Cast" and node.attributes.get_int("to", 0) == _SHORT.value
-
-
 def _widen(graph: ir.Graph) -> None:
     nodes, widened = list(graph), list[ir.Node]()
     for value in graph.initializers.values():
@@ -180,16 +165,11 @@ def _widen(graph: ir.Graph) -> None:
             continue
         if value.const_value.nbytes <= _SMALL or value.is_graph_input() or value.is_graph_output():
             value.const_value, value.type = _wide(value.const_value), ir.TensorType(_WIDE)
-        elif users := list(value.uses()):
-            wide = _cast(value, _WIDE, f"{value.name}{_GIVEN}")
-            _read_instead(users, wide)
-            widened.append(_producer(wide))
+        elif value.uses():
+            widened.append(_read_wide(value))
     for value in graph.inputs:
         if value.dtype is _SHORT and not value.is_initializer():
-            users = list(value.uses())
-            wide = _cast(value, _WIDE, f"{value.name}{_GIVEN}")
-            _read_instead(users, wide)
-            graph.insert_before(nodes[0], _producer(wide))
+            graph.insert_before(nodes[0], _read_wide(value))
     for node in nodes:
         _widen_node(graph, node)
     # Of the nodes that are ready, the engine takes the first: no weight is widened as long as another node can run.
@@ -208,16 +188,14 @@ def _widen_node(graph: ir.Graph, node: ir.Node) -> None:
     for value in node.outputs:
         if value.dtype is not _SHORT or not value.name or constant_tensor(value) is not None:
             continue
-        users, name, casts = list(value.uses()), value.name, _casts(node)
+        name, casts = value.name, _casts(node, _SHORT)
         short = value if casts else _cast(value, _SHORT, name + _ROUNDED)
         wide = _cast(short, _WIDE, name)
+        casting = [_producer(one) for one in (short, wide) if one is not value]
         value.name = name + _BFLOAT_RESULT
         value.type = ir.TensorType(_SHORT if casts else _WIDE)
-        _read_instead(users, wide)
-        for index, output in enumerate(graph.outputs):
-            if output is value:
-                graph.outputs[index] = wide
-        graph.insert_after(node, [_producer(one) for one in (short, wide) if one is not value])
+        _read_instead(value, wide, casting[0], graph)
+        graph.insert_after(node, casting)
 
 
 def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Value:
@@ -226,9 +204,21 @@ def _cast(value: ir.Value, dtype: ir.DataType, name: str) -> ir.Value:
     return result
 
 
-def _read_instead(users: Sequence[tuple[ir.Node, int]], value: ir.Value) -> None:
-    for user, index in users:
-        user.replace_input_with(index, value)
+def _read_wide(value: ir.Value) -> ir.Node:
+    """Redirect the readers of a value to its Cast to the wide type; return the Cast."""
+    wide = _cast(value, _WIDE, f"{value.name}{_GIVEN}")
+    cast = _producer(wide)
+    _read_instead(value, wide, cast)
+    return cast
+
+
+def _read_instead(value: ir.Value, made: ir.Value, reader: ir.Node, graph: ir.Graph | None = None) -> None:
+    """Redirect the readers of a value, except one node, to another value, and the outputs of a graph if given."""
+    for user, index in list(value.uses()):
+        if user is not reader:
+            user.replace_input_with(index, made)
+    if graph is not None:
+        graph.outputs[:] = [made if output is value else output for output in graph.outputs]
 
 
 def _producer(value: ir.Value) -> ir.Node:

@@ -41,6 +41,7 @@ from onnx_passes.verify.run.sessions import Footprint, InChild, InProcess, Shape
 
 Engine = Literal["onnxruntime", "reference"]
 Sample = dict[str, np.ndarray]
+"""Arrays by the name of the input or output of the model that they belong to."""
 
 LARGE = 1 / 8
 """A model that may take more than this part of the limit of memory runs in a process of its own."""
@@ -123,9 +124,10 @@ class Executor:
 
     def key(self, model: ir.Model, feeds: Collection[str] | None = None) -> Key:
         """Return what decides about results: models of one key are the same to ONNX Runtime."""
-        return self._pack(model, (), feeds).key
+        return self.packed(model, feeds=feeds).key
 
-    def _pack(self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None) -> Packed:
+    def packed(self, model: ir.Model, also: Collection[ir.Value] = (), feeds: Collection[str] | None = None) -> Packed:
+        """Pack a model for ONNX Runtime."""
         executed = with_wide_bfloats(with_rounded_halves(model) if self.profile.round_halves else model)
         outputs = _outputs(model, also)
         try:
@@ -133,6 +135,8 @@ class Executor:
         except ModelError:
             # Some operators are lowered by sizes that nobody has inferred since a rewrite put them in.
             return pack(with_shapes(executed), outputs, self.functions, self.weights.handed, feeds, self._written)
+        except ir.serde.SerdeError as error:
+            raise ExecutionError(f"the model cannot be serialised: {root_cause(error)}") from error
 
     def _with_onnxruntime(
         self, model: ir.Model, also: Collection[ir.Value], feeds: Collection[str] | None
@@ -175,13 +179,6 @@ class Executor:
         """Pack a model, and return what makes a session of it; ``options`` are further options of sessions."""
         packed = self.packed(model, also, feeds)
         return packed, self.session_maker(packed.content, packed.handed, options)
-
-    def packed(self, model: ir.Model, also: Collection[ir.Value] = (), feeds: Collection[str] | None = None) -> Packed:
-        """Pack a model for ONNX Runtime."""
-        try:
-            return self._pack(model, also, feeds)
-        except ir.serde.SerdeError as error:
-            raise ExecutionError(f"the model cannot be serialised: {root_cause(error)}") from error
 
     def ready(self, packed: Packed, *, apart: bool) -> Executable:
         """Make what another process has packed executable, in a process of its own if it has to be ``apart``."""
@@ -359,7 +356,7 @@ class _Reference(Executable):
 
 
 def must_be_apart(model: ir.Model) -> bool:
-    """Tell whether a model has to run in a process of its own."""
+    """Return whether a model has to run in a process of its own."""
     return may_crash(model) and can_fork()
 
 

@@ -162,7 +162,7 @@ def _watch_of(_process: int) -> _Watch:
 
 
 def is_memory_error(error: BaseException) -> bool:
-    """Tell whether an engine failed because it got no memory."""
+    """Return whether an engine failed because it got no memory."""
     text = str(error)
     return isinstance(error, MemoryError) or "Failed to allocate memory" in text or "bad_alloc" in text
 
@@ -201,14 +201,14 @@ class Pace:
         self._left_out: Sequence[Sizes] = ()
 
     def allows(self, sample: Sizes, rest: Sequence[Sizes]) -> bool:
-        """Tell whether a sample may run; if not, it and the ``rest`` are left out."""
+        """Return whether a sample may run; if not, it and the ``rest`` are left out."""
         if self._first is None or self.has_room(self._foreseen(sample)):
             return True
         self._left_out = (sample, *rest)
         return False
 
     def has_room(self, seconds: float) -> bool:
-        """Tell whether one more run may take so long."""
+        """Return whether one more run may take so long."""
         return self._spent + seconds <= self._limit
 
     def took(self, sample: Sizes, seconds: float) -> None:

@@ -44,7 +44,7 @@ _MAIN = (
 
 
 def has_server() -> bool:
-    """Tell whether processes can be copied from a server here."""
+    """Return whether processes can be copied from a server here."""
     return _server() is not None
 
 
@@ -203,12 +203,7 @@ def _serve(server: socket.socket, descriptor: int) -> None:
     # Weights are mapped before memory is limited: they are shared, and counted by whoever set the limit.
     handed = {name: _mapped(*rest) for name, *rest in head["weights"]}
     recipe = Recipe(content, handed, Profile.from_json(head["profile"]), head["folder"])
-
-    def prepare() -> tuple[Run, object]:
-        session = recipe()
-        return session.run, described(session)
-
-    serve(way, prepare, Resources(*head["limits"]))
+    serve(way, recipe.prepare, Resources(*head["limits"]))
 
 
 @cache
@@ -272,7 +267,7 @@ class Recipe:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether another process can make the session, too."""
+        """Return whether another process can make the session, too."""
         return not self.options and self.profile.to_json() is not None
 
     def __call__(self) -> Any:
@@ -293,6 +288,11 @@ class Recipe:
         make: Callable[..., Any] = onnxruntime.InferenceSession
         providers = list(self.profile.providers)
         return make(self.content, chosen, providers=providers, provider_options=self.profile.provider_options)
+
+    def prepare(self) -> tuple[Run, object]:
+        """Make the session; returns what runs it, and its outputs."""
+        session = self()
+        return session.run, described(session)
 
     def _options(self, onnxruntime: Any) -> Any:
         options = onnxruntime.SessionOptions()

@@ -18,7 +18,7 @@ from onnx_passes.core.measure import count_bytes
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.external import MappedTensor, file_of, require_unchanged
 from onnx_passes.verify.run import server
-from onnx_passes.verify.run.child import Child, Run
+from onnx_passes.verify.run.child import Child
 from onnx_passes.verify.run.resources import Resources, ended_after, memory_limited, other_threads
 from onnx_passes.verify.run.server import Recipe, described
 
@@ -63,10 +63,6 @@ class InChild:
         large: bool = False,
         spent: Callable[[], int] = int,
     ) -> None:
-        def prepare() -> tuple[Run, object]:
-            made = recipe()
-            return made.run, described(made)
-
         def left() -> Resources:
             memory = resources.memory - spent()
             if memory <= 0:
@@ -80,13 +76,7 @@ class InChild:
         if not is_copy and places is not None and recipe.is_plain and server.has_server():
             start = partial(server.start, recipe, places())
         self.resources = resources
-        self._child = Child(
-            prepare,
-            resources,
-            left=left,
-            start=start,
-            brief=large,
-        )
+        self._child = Child(recipe.prepare, resources, left=left, start=start, brief=large)
         self.run = self._child.run
         self.outputs = cast("list[tuple[str, str, Shape]]", self._child.known)
 

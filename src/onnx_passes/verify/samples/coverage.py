@@ -6,7 +6,6 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,16 +20,15 @@ from onnx_passes.ops.facts.critical_values import critical_values
 from onnx_passes.verify.run.execute import (
     Executable,
     ExecutionError,
-    Executor,
     MemoryLimitError,
     Sample,
     TimeLimitError,
 )
 from onnx_passes.verify.run.resources import Pace
-from onnx_passes.verify.samples.generate import WIDE, Redraw, Sampling, draft
+from onnx_passes.verify.samples.generate import WIDE, Draft, Sampler, Sampling
 from onnx_passes.verify.samples.reference import Array, read_inputs
 from onnx_passes.verify.samples.size_search import Misfit, search_sizes
-from onnx_passes.verify.samples.sizes import Sizes, SizeSolver, dimension_key
+from onnx_passes.verify.samples.sizes import Sizes, SizeSolver
 from onnx_passes.verify.samples.sources import listed
 
 _MOST_VALUES = 500
@@ -116,20 +114,7 @@ def _any(compare: Callable[[Array, Array], Array], array: Array, place: Array) -
         return False
 
 
-Axes = Mapping[str, Sequence[int]]
-
 _SIZES = (1, 2, 3, 5, 8, 16, 64)
-
-
-def dynamic_axes(model: ir.Model) -> Axes:
-    """Return the axes of inputs that have no fixed size, by input."""
-    return {
-        str(value.name): [
-            axis for axis, dim in enumerate(value.shape) if dimension_key(str(value.name), axis, dim) is not None
-        ]
-        for value in model.graph.inputs
-        if value.shape is not None
-    }
 
 
 def run_samples(
@@ -142,162 +127,157 @@ def run_samples(
     inputs = listed(inputs)
     if inputs:
         return ready.run_each(read_inputs(model, inputs), all_must_run=True)
-    sampling = Sampling(seed)
-    drawn = draft(model, sampling, Executor())
-    return run_generated(
-        ready, drawn.finish(), dynamic_axes(model), partial(Redraw, model, sampling), extra=drawn.extra
-    )
+    return run_generated(ready, Sampler(model, Sampling(seed)).draft(thorough=True))
 
 
 def run_generated(
     ready: Executable,
-    samples: Sequence[Sample],
-    axes: Axes,
-    redraw: Callable[[], Redraw] | None = None,
+    draft: Draft,
     given: Callable[[Sample], Sample] = lambda sample: sample,
-    pace: Pace | None = None,
-    extra: Sample | None = None,
+    *,
+    searches: bool = True,
 ) -> tuple[list[Sample], list[Sample]]:
     """Run on generated samples, as many as the pace allows; return those that the model took, and its results.
 
-    If it takes none, their sizes may be to blame: dynamic dimensions then get smaller ones in turn, then sizes that are
-    searched, with samples of ``redraw`` as ``given`` hands them over. Raises ExecutionError with the failure of the
-    generated samples if no size helps. Where the model takes the samples, an ``extra`` one is tried, too, and cut where
-    it is too large.
+    ``given`` turns samples into the form in which the model takes them. If it takes none, their sizes may be to blame:
+    dynamic dimensions then get smaller ones in turn, then, if it ``searches``, sizes that fit together. Raises
+    ExecutionError with the failure of the generated samples if no size helps. Where the model takes the samples, an
+    extra one is tried, too, and cut where it is too large.
     """
+    sampler = draft.sampler
+    assert sampler is not None
+    samples, axes = list(map(given, draft.finish())), sampler.axes
+    resizing = _Resizing(ready, sampler, given, draft.pace)
+    searches = searches and any(axes.values())
     try:
-        taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
-        if redraw is not None and len(taken) < len(samples) and any(axes.values()):
-            taken, results = _with_decisive(ready, redraw(), given, taken, results, pace)
-        return _with_extra(
-            ready, taken, results, [] if extra is None else [extra, *_shortened([extra], axes, WIDE[1:])], pace
-        )
+        taken, results = ready.run_each(samples, all_must_run=False, pace=draft.pace)
+        if searches and len(taken) < len(samples):
+            resizing.add_decisive(taken, results)
+        if draft.extra is not None and draft.pace.shortage is None:
+            extra = given(draft.extra)
+            resizing.add_first(taken, results, [extra, *_shortened([extra], axes, WIDE[1:])])
+        return taken, results
     except ExecutionError as refusal:
         smaller = list(_shortened(samples, axes, _SIZES))
         with contextlib.suppress(ExecutionError):
             if smaller:
-                return ready.run_each(smaller, all_must_run=False, pace=pace)
-        if redraw is None or not any(axes.values()) or isinstance(refusal, (TimeLimitError, MemoryLimitError)):
+                return ready.run_each(smaller, all_must_run=False, pace=draft.pace)
+        if not searches or isinstance(refusal, (TimeLimitError, MemoryLimitError)):
             raise
-        return _run_related(ready, redraw(), given, refusal, pace)
+        return resizing.run(refusal)
 
 
-def _with_extra(
-    ready: Executable, taken: list[Sample], results: list[Sample], larger: Iterable[Sample], pace: Pace | None
-) -> tuple[list[Sample], list[Sample]]:
-    """Run on the first of larger samples that the model takes, and in a time that the pace has room for."""
-    for sample in larger if pace is None or pace.shortage is None else ():
-        with contextlib.suppress(ExecutionError):
-            started = ready.clock()
-            found = ready.run(sample)
-            if pace is None or pace.has_room(ready.clock() - started):
-                return [*taken, sample], [*results, found]
-    return taken, results
+@dataclass(frozen=True)
+class _Fit:
+    """A function that changes sizes so that they fit together, and sizes with which a sample ran."""
+
+    sizes: Callable[[Sizes], Sizes]
+    ran: Sizes
 
 
-def _run_related(
-    ready: Executable,
-    redraw: Redraw,
-    given: Callable[[Sample], Sample],
-    refusal: ExecutionError,
-    pace: Pace | None,
-) -> tuple[list[Sample], list[Sample]]:
-    """Run on samples whose sizes meet what operators require; where that does not do, relations are searched, too."""
-    if redraw.least.keys() <= redraw.fixed.keys():
-        raise refusal
-    fit = _fit(ready, redraw, given, 0)
-    if isinstance(fit, str):
-        raise ExecutionError(fit) from refusal
-    samples: list[Sample] = []
-    for number in range(redraw.count):
-        with contextlib.suppress(UsageError):
-            samples.append(given(redraw.sample(number, fit.sizes(redraw.free(number)))))
-    try:
-        taken, results = ready.run_each(samples, all_must_run=False, pace=pace)
-    except ExecutionError:
-        taken, results = ready.run_each([given(redraw.sample(0, fit.ran))], all_must_run=True)
-    return _with_decisive(ready, redraw, given, taken, results, pace)
+@dataclass(frozen=True)
+class _Resizing:
+    """Runs a model on samples of other sizes, as ``sampler`` draws them and ``given`` hands them over."""
 
+    ready: Executable
+    sampler: Sampler
+    given: Callable[[Sample], Sample]
+    pace: Pace
 
-def _with_decisive(
-    ready: Executable,
-    redraw: Redraw,
-    given: Callable[[Sample], Sample],
-    taken: list[Sample],
-    results: list[Sample],
-    pace: Pace | None,
-) -> tuple[list[Sample], list[Sample]]:
-    """Run also on samples for which a model takes another way, which may need other sizes."""
-    for number, wanted in redraw.decisive().items():
-        if pace is not None and pace.shortage is not None:
-            break
-        if any(all(_is_at(sample, name, array) for name, array in wanted.items()) for sample in taken):
-            continue
-        with contextlib.suppress(ExecutionError, UsageError):
-            fit = _fit(ready, redraw, given, number)
-            if not isinstance(fit, str):
-                sample = given(redraw.sample(number, fit.ran))
-                results = [*results, ready.run(sample)]
-                taken = [*taken, sample]
-    return taken, results
+    def run(self, refusal: ExecutionError) -> tuple[list[Sample], list[Sample]]:
+        """Run on samples whose sizes meet the requirements of operators, or relations that are searched."""
+        if self.sampler.dynamic.keys() <= self.sampler.fixed.keys():
+            raise refusal
+        fit = self._fit(0)
+        if isinstance(fit, str):
+            raise ExecutionError(fit) from refusal
+        samples: list[Sample] = []
+        for number in range(self.sampler.usual):
+            with contextlib.suppress(UsageError):
+                samples.append(self._sample(number, fit.sizes(self.sampler.sizes(number))))
+        try:
+            taken, results = self.ready.run_each(samples, all_must_run=False, pace=self.pace)
+        except ExecutionError:
+            taken, results = self.ready.run_each([self._sample(0, fit.ran)], all_must_run=True)
+        self.add_decisive(taken, results)
+        return taken, results
+
+    def add_decisive(self, taken: list[Sample], results: list[Sample]) -> None:
+        """Run also on samples for which a model takes another way, which may need other sizes."""
+        for number, wanted in self.sampler.decisive().items():
+            if self.pace.shortage is not None:
+                break
+            if any(all(_is_at(sample, name, array) for name, array in wanted.items()) for sample in taken):
+                continue
+            with contextlib.suppress(ExecutionError, UsageError):
+                fit = self._fit(number)
+                if not isinstance(fit, str):
+                    sample = self._sample(number, fit.ran)
+                    results.append(self.ready.run(sample))
+                    taken.append(sample)
+
+    def add_first(self, taken: list[Sample], results: list[Sample], larger: Iterable[Sample]) -> None:
+        """Run on the first of larger samples that the model takes, and in a time that the pace has room for."""
+        for sample in larger:
+            with contextlib.suppress(ExecutionError):
+                started = self.ready.clock()
+                found = self.ready.run(sample)
+                if self.pace.has_room(self.ready.clock() - started):
+                    taken.append(sample)
+                    results.append(found)
+                    return
+
+    def _sample(self, number: int, sizes: Sizes) -> Sample:
+        return self.given(self.sampler.sample(number, sizes))
+
+    def _fit(self, number: int) -> _Fit | str:
+        """Fit the sizes of a sample and of others like it; return a message if no sizes are found."""
+        sampler = self.sampler
+        solver = SizeSolver(sampler.model, list(sampler.dynamic))
+
+        def fitted(sizes: Sizes) -> Sizes:
+            # What inference says may be more than the model asks for.
+            return solver.solve(sizes, sampler.fixed) or sizes
+
+        known: dict[tuple[int, ...], str] = {}
+        ran: list[Sizes] = []
+
+        def attempt(sizes: Sizes) -> str:
+            sizes = fitted(sizes)
+            key = tuple(sizes.values())
+            if key not in known:
+                known[key] = self._failure(number, sizes)
+                ran.extend([] if known[key] else [sizes])
+            return known[key]
+
+        if not attempt(sampler.sizes(number)):
+            sampler.note(str(solver))
+            return _Fit(fitted, ran[0])
+        found = search_sizes(sampler.dynamic, attempt, sampler.order, sampler.fixed, self.ready.clock, sampler.places)
+        if isinstance(found, Misfit):
+            unmet = solver.unmet(found.sizes)
+            hint = "set them with --size NAME=SIZE, or give data with --inputs"
+            return f"{found}; {unmet + '; ' if unmet else ''}{hint}"
+        sampler.note(str(found))
+        return _Fit(lambda sizes: fitted(found.sizes(sizes)), ran[0])
+
+    def _failure(self, number: int, sizes: Sizes) -> str:
+        """Return why a model does not run with sizes; empty if it does. Raises TimeLimitError."""
+        try:
+            self.ready.run(self._sample(number, sizes))
+        except TimeLimitError:
+            # Other sizes would take as long, each.
+            raise
+        except (ExecutionError, UsageError) as error:
+            return str(error) or type(error).__name__
+        return ""
 
 
 def _is_at(sample: Sample, name: str, array: np.ndarray) -> bool:
     return name in sample and np.array_equal(sample[name], array)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """What changes sizes so that they fit together, and sizes with which a sample ran."""
-
-    sizes: Callable[[Sizes], Sizes]
-    ran: Sizes
-
-
-def _fit(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], number: int) -> _Fit | str:
-    """Find what fits the sizes of a sample and of others like it; where nothing is found, what is wrong as text."""
-    solver = SizeSolver(redraw.model, list(redraw.least))
-
-    def fitted(sizes: Sizes) -> Sizes:
-        # What inference says may be more than the model asks for.
-        return solver.solve(sizes, redraw.fixed) or sizes
-
-    known: dict[tuple[int, ...], str] = {}
-    ran: list[Sizes] = []
-
-    def attempt(sizes: Sizes) -> str:
-        sizes = fitted(sizes)
-        key = tuple(sizes.values())
-        if key not in known:
-            known[key] = _failure(ready, redraw, given, number, sizes)
-            ran.extend([] if known[key] else [sizes])
-        return known[key]
-
-    if not attempt(redraw.free(number)):
-        redraw.note(str(solver))
-        return _Fit(fitted, ran[0])
-    found = search_sizes(redraw.least, attempt, redraw.order, redraw.fixed, ready.clock, redraw.places)
-    if isinstance(found, Misfit):
-        unmet = solver.unmet(found.sizes)
-        hint = "set them with --size NAME=SIZE, or give data with --inputs"
-        return f"{found}; {unmet + '; ' if unmet else ''}{hint}"
-    redraw.note(str(found))
-    return _Fit(lambda sizes: fitted(found.sizes(sizes)), ran[0])
-
-
-def _failure(ready: Executable, redraw: Redraw, given: Callable[[Sample], Sample], number: int, sizes: Sizes) -> str:
-    """Return why a model does not run with sizes; empty if it does. Raises TimeLimitError."""
-    try:
-        ready.run(given(redraw.sample(number, sizes)))
-    except TimeLimitError:
-        # Other sizes would take as long, each.
-        raise
-    except (ExecutionError, UsageError) as error:
-        return str(error) or type(error).__name__
-    return ""
-
-
-def _shortened(samples: Sequence[Sample], axes: Axes, sizes: Sequence[int]) -> Iterator[Sample]:
+def _shortened(samples: Sequence[Sample], axes: Mapping[str, Sequence[int]], sizes: Sequence[int]) -> Iterator[Sample]:
     """Yield samples in turn, cut to smaller sizes."""
     for number, size in enumerate(sizes):
         sample = samples[number % len(samples)]

@@ -19,8 +19,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.run.execute import Executable, Sample
-from onnx_passes.verify.samples.lazy import LazyArray
-from onnx_passes.verify.samples.numpy_files import archive_numpy
+from onnx_passes.verify.samples.numpy_files import LazyArray, archive_numpy
 from onnx_passes.verify.samples.reference import Array, Source, read_inputs, read_outputs
 from onnx_passes.verify.samples.sources import Opened, expand_sources, open_rows
 from onnx_passes.verify.samples.tables import Stamp, is_remote, stamp_of
@@ -86,7 +85,7 @@ class Dataset:
 
     @property
     def has_expected(self) -> bool:
-        """Tell whether it is known what is expected."""
+        """Return whether it is known what is expected."""
         return self._expected is not None
 
     @cached_property

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.graph.constants import constant
+from onnx_passes.graph.tensor_types import integer_limits
 from onnx_passes.graph.traits import traits_of
 from onnx_passes.ops.facts.allowed_values import AllowedValues, annotated_grid, broadcasts, float_info, grid_of
 from onnx_passes.ops.facts.inputs import moves_data
@@ -24,7 +25,7 @@ from onnx_passes.verify.samples.integers import (
     put_negative,
     put_some,
 )
-from onnx_passes.verify.samples.reference import Array, integer_limits
+from onnx_passes.verify.samples.numpy_files import Array
 from onnx_passes.verify.samples.sizes import Sizes, demanded, reached, shape_of
 
 
@@ -45,7 +46,7 @@ def longest(model: ir.Model, value: ir.Value, sizes: Sizes) -> int | None:
 
 
 def _holds_positions(value: ir.Value | None) -> bool:
-    """Tell whether a value is calculated from numbers counted up, and from no input."""
+    """Return whether a value is calculated from numbers counted up, and from no input."""
     todo, seen = [value], {value}
     while todo:
         each = todo.pop()
@@ -101,7 +102,6 @@ class Draw:
     sizes: Sizes
     kind: Kind
     number: int
-    special: bool
     bounds: Bounds | None
     random: np.random.Generator
     place: int = 0
@@ -146,12 +146,7 @@ class Draw:
         zero = zero.reshape(()) if zero.size == 1 else zero
         if scale.ndim or zero.ndim:
             steps = np.resize(steps, shape)
-        values = self._finish((steps - zero) * scale)
-        if self.special and self.kind == "edges" and not grid.closed:
-            chosen = np.resize(_shuffled_cycle(self.random, 5, count) == 0, values.shape)
-            picks = self._finish(self.random.permutation(self._special_values()))
-            values[chosen] = np.resize(picks, int(chosen.sum()))
-        return values
+        return self._finish((steps - zero) * scale)
 
     def _values(self, count: int) -> Array:
         dtype, random = self.dtype, self.random
@@ -180,8 +175,6 @@ class Draw:
             return self._finish(values)
         edges = np.array(_EDGES)
         pool = edges[np.abs(edges) <= float(float_info(self.dtype).max)]
-        if self.special:
-            pool = np.concatenate([pool, self._special_values()])
         # Half of the values are edges, and more where a half is not enough to have each of them once.
         edgy = min(count, max(count // 2, pool.size))
         picks = np.concatenate([pool[:_FIRST_EDGES], self.random.permutation(pool[_FIRST_EDGES:])])

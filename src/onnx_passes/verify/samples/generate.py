@@ -15,13 +15,12 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.core.walk import all_nodes
 from onnx_passes.graph.constants import constant_tensor
-from onnx_passes.graph.tensor_types import declared_bounds
+from onnx_passes.graph.tensor_types import declared_bounds, integer_limits
 from onnx_passes.ops.facts.allowed_values import annotated_grid, float_info
-from onnx_passes.verify.run.execute import Executor
+from onnx_passes.verify.run.execute import Executor, Sample
 from onnx_passes.verify.run.resources import Pace, current_resources
 from onnx_passes.verify.samples.draw import Bounds, Draw, Kind, special_places
 from onnx_passes.verify.samples.integers import Critical, decisive_values
-from onnx_passes.verify.samples.reference import Sample, integer_limits
 from onnx_passes.verify.samples.size_search import Place
 from onnx_passes.verify.samples.sizes import (
     UNLIKE,
@@ -59,7 +58,7 @@ def seconds_for_samples(model: ir.Model, effort: float) -> float:
 
 
 def is_small(model: ir.Model, inputs: Iterable[ir.Value]) -> bool:
-    """Tell whether a model runs in about a millisecond."""
+    """Return whether a model runs in about a millisecond."""
     fed = [_sizes(value, _UNKNOWN) for value in inputs]
     places = max((math.prod(sizes[2:]) if len(sizes) > 2 else max(sizes, default=1) for sizes in fed), default=1)
     effort = _ELEMENT * sum(map(math.prod, fed))
@@ -116,17 +115,14 @@ def generate(
     samples: int | None = None,
     thorough: bool = False,
     dimensions: Mapping[str, int] | None = None,
-    special: bool = False,
-    ranges: Mapping[str, Bounds] | None = None,
-    executor: Executor | None = None,
 ) -> list[Sample]:
     """Draw samples for the inputs of a model that have no default.
 
     The first sample is normally distributed, the second holds small integers (exact arithmetic: any difference is
     an error), the third edge values; then the same again. Inputs of a quantizer lie on its grid, between, on the ties
-    and beyond; inputs annotated with a data type hold only values of that type; integers that serve as indices stay
-    in bounds, those that are only calculated with reach the ends of their type. Dynamic dimensions differ from sample
-    to sample, one size for one name. What an input gets depends on its name and the seed, not on other inputs.
+    and beyond; inputs annotated with a data type or a range hold only values of these; integers that serve as indices
+    stay in bounds, those that are only calculated with reach the ends of their type. Dynamic dimensions differ from
+    sample to sample, one size for one name. What an input gets depends on its name and the seed, not on other inputs.
 
     Samples that follow hold what the model's own constants make critical: values for which what elementwise operators
     compute of an input comes to a bound, limit, threshold or tie, and their neighbours; then rows that are nearly
@@ -135,11 +131,11 @@ def generate(
     Unless asked for more or fewer ``samples`` there are three, and a fourth, in which dynamic dimensions differ from
     each other, for models that have several; if ``thorough``, small models get those that follow, too.
 
-    ``dimensions`` fixes dynamic dimensions by name (``x[0]`` for an unnamed one), ``ranges`` the values of inputs,
-    and ``special`` adds infinities, NaN, the largest and the smallest numbers to the edge values.
+    ``dimensions`` fixes dynamic dimensions by name (``x[0]`` for an unnamed one).
     """
-    drawing = _Drawing.of(model, seed, dimensions or {}, ranges or {}, executor)
-    return drawing.draft(samples, special=special, thorough=thorough).finish()
+    sampling = Sampling(seed, samples, sizes=dimensions or {})
+    sampling.require_known(model)
+    return Sampler(model, sampling).draft(thorough=thorough).finish()
 
 
 @dataclass(frozen=True)
@@ -158,20 +154,18 @@ class Sampling:
     def require_known(self, model: ir.Model) -> None:
         """Raise UsageError unless each size is that of a dynamic dimension of the model."""
         if self.sizes:
-            _Drawing.of(model, self.seed, self.sizes, {}, None)
-
-    def drawing(self, model: ir.Model, executor: Executor | None = None) -> _Drawing:
-        """Prepare to draw for a model, of which some dimensions may have been fixed since."""
-        known = _Drawing.of(model, self.seed, {}, {}, executor)
-        known.fixed = {name: size for name, size in self.sizes.items() if name in known.dynamic}
-        return known
+            _check_sizes(self.sizes, dynamic_dimensions(model, _fed_inputs(model)))
 
 
 @dataclass
 class Draft:
-    """Samples in which the search for critical values is still to be done, and the pace at which they may run."""
+    """Samples in which the search for critical values is still to be done, and the pace at which they may run.
+
+    ``sampler`` draws others where a model does not take these; data that are given have none.
+    """
 
     samples: list[Sample]
+    sampler: Sampler | None = None
     pace: Pace = field(default_factory=Pace)
     extra: Sample | None = None
     """One with large dynamic dimensions, or with critical values that no other has, for models that run quickly."""
@@ -185,61 +179,6 @@ class Draft:
         return self.samples
 
 
-def draft(model: ir.Model, sampling: Sampling, executor: Executor) -> Draft:
-    """Draw samples as :func:`generate` does, but find critical values only at the end: the model may change before."""
-    drawing = sampling.drawing(model, executor)
-    found = drawing.draft(sampling.count, special=False, thorough=True)
-    if sampling.count is None and not drawing.is_small:
-        found.pace = Pace(seconds_for_samples(model, sampling.effort))
-    return found
-
-
-class Redraw:
-    """Draws samples of other sizes for a model that does not take the usual ones."""
-
-    def __init__(self, model: ir.Model, sampling: Sampling) -> None:
-        self.model, self._seed = model, sampling.seed
-        self._drawing = sampling.drawing(model)
-        self.least, self.fixed = self._drawing.dynamic, self._drawing.fixed
-        self._relations: dict[str, None] = {}
-        self.places = _places(self._drawing.inputs)
-        self.order = {str(node.name): place for place, node in enumerate(all_nodes(model.graph)) if node.name}
-
-    def note(self, relations: str) -> None:
-        """Remember relations between dimensions that were found, for some of the samples."""
-        self._relations |= {relations: None} if relations else {}
-
-    @property
-    def relations(self) -> str:
-        """Return what the sizes of samples meet, as text."""
-        return " or ".join(self._relations)
-
-    @property
-    def count(self) -> int:
-        """Return how many samples every model gets."""
-        return self._drawing.usual
-
-    def free(self, number: int) -> Sizes:
-        """Return the usual sizes of a sample."""
-        return self._drawing.sizes(number)
-
-    def decisive(self) -> dict[int, Sample]:
-        """Return the usual samples that take another way than the first, by number: the integers that decide this."""
-        inputs = self._drawing.inputs.items()
-        decides = [name for name, value in inputs if decisive_values(self.model, value)]
-        found: dict[int, Sample] = {}
-        for number in range(1, self.count, 2) if decides else ():
-            sample = self.sample(number, self.free(number))
-            single = {name: sample[name] for name in decides if sample[name].size == 1}
-            if single not in found.values():
-                found[number] = single
-        return found
-
-    def sample(self, number: int, sizes: Sizes) -> Sample:
-        """Draw a sample with these sizes."""
-        return _Drawing.of(self.model, self._seed, sizes, {}, None).sample(number)
-
-
 _INFINITE = 3
 """NaN and the infinities."""
 
@@ -250,7 +189,7 @@ def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["fin
     The first holds signed zeros, the largest and the smallest numbers, the others NaN and infinities, as these spread:
     as many samples as it takes for each input to have had each of them.
     """
-    drawing = sampling.drawing(model)
+    drawing = Sampler(model, sampling)
     wanted = drawing.is_small if sampling.special is None else sampling.special
     inputs = [value for value in drawing.inputs.values() if value.dtype in _SPECIAL_TYPES]
     if not wanted or not inputs:
@@ -262,59 +201,41 @@ def draw_special(model: ir.Model, sampling: Sampling) -> list[tuple[Literal["fin
     return [("finite", drawing.sample(1, kind="finite")), *(("infinite", sample) for sample in infinite)]
 
 
-class _Drawing:
-    """The inputs of a model, what is known of them, and what the samples of a seed are like."""
+class Sampler:
+    """The inputs of a model, what is known of them, and what the samples of a seed are like.
 
-    def __init__(self, model: ir.Model, inputs: Mapping[str, ir.Value], seed: int) -> None:
-        self.model, self.inputs, self.seed = model, inputs, seed
-        self.bounds: dict[str, Bounds] = {}
-        self.dynamic = dynamic_dimensions(model, inputs)
-        self.fixed: Mapping[str, int] = {}
-        self.executor: Executor | None = None
-        self.to_do: list[Callable[[], None]] = []
+    Sizes of dimensions that the model does not have, as some may have been fixed since, are left out.
+    """
 
-    @staticmethod
-    def of(
-        model: ir.Model,
-        seed: int,
-        dimensions: Mapping[str, int],
-        ranges: Mapping[str, Bounds],
-        executor: Executor | None,
-    ) -> _Drawing:
-        graph = model.graph
-        inputs = {str(v.name): v for v in graph.inputs if str(v.name) not in graph.initializers}
-        for name, value in inputs.items():
-            _check_type(name, value)
-        _check_names(ranges, inputs, "input")
-        drawing = _Drawing(model, inputs, seed)
-        _check_names(dimensions, drawing.dynamic, "dynamic dimension")
-        for name, size in dimensions.items():
-            if size < 0:
-                raise UsageError(f"dynamic dimension '{name}' cannot have the size {size}")
-        declared = {name: bounds for name, value in inputs.items() if (bounds := _declared(value)) is not None}
-        drawing.bounds = {
-            name: _check_range(inputs[name], low, high) for name, (low, high) in {**declared, **ranges}.items()
-        }
-        drawing.fixed, drawing.executor = dimensions, executor
-        return drawing
+    def __init__(self, model: ir.Model, sampling: Sampling, executor: Executor | None = None) -> None:
+        self.model, self._sampling, self._executor = model, sampling, executor
+        self.inputs = _fed_inputs(model)
+        self.bounds = {name: bounds for name, value in self.inputs.items() if (bounds := _declared(value)) is not None}
+        self.dynamic = dynamic_dimensions(model, self.inputs)
+        """The dynamic dimensions, each with the least size that is likely to do."""
+        self.axes = {name: _dynamic_axes(name, value) for name, value in self.inputs.items()}
+        self.fixed = {name: size for name, size in sampling.sizes.items() if name in self.dynamic}
+        self._to_do: list[Callable[[], None]] = []
+        self._relations: dict[str, None] = {}
 
-    def draft(self, samples: int | None, *, special: bool, thorough: bool) -> Draft:
-        """Draw so many samples, or as many as a model of this size gets."""
-        if self.seed < 0 or (samples is not None and samples < 1):
-            what = f"cannot generate {samples} samples from seed {self.seed}"
+    def draft(self, *, thorough: bool) -> Draft:
+        """Draw as many samples as are asked for, or as a model of this size gets; the model may change afterwards."""
+        seed, samples = self._sampling.seed, self._sampling.count
+        if seed < 0 or (samples is not None and samples < 1):
+            what = f"cannot generate {samples} samples from seed {seed}"
             raise UsageError(what, hint="give a positive number and seed")
         count = samples or self.usual + (self.more if thorough else 0)
-        drawn = [self.sample(0, special=special, thorough=thorough)]
+        drawn = [self.sample(0, thorough=thorough)]
         if samples is None:
             count = min(count, max(1, self.room // max(1, sum(array.nbytes for array in drawn[0].values()))))
-        drawn += [self.sample(number, special=special, thorough=thorough) for number in range(1, count)]
+        drawn += [self.sample(number, thorough=thorough) for number in range(1, count)]
         extra = self.extra() if thorough and samples is None and count > 1 else None
-        return Draft(drawn, extra=extra, to_do=self.to_do)
+        return Draft(drawn, self, extra=extra, to_do=self._to_do)
 
     @property
     def room(self) -> int:
         """Return the bytes that samples may take."""
-        return (current_resources() if self.executor is None else self.executor.resources).memory // _SHARE
+        return (current_resources() if self._executor is None else self._executor.resources).memory // _SHARE
 
     @cached_property
     def usual(self) -> int:
@@ -323,13 +244,22 @@ class _Drawing:
 
     @cached_property
     def is_small(self) -> bool:
+        """Return whether the model runs in about a millisecond."""
         return is_small(self.model, self.inputs.values())
+
+    @property
+    def pace(self) -> Pace:
+        """Return the pace at which samples may run, unlimited for small models and where a number is asked for."""
+        if self._sampling.count is not None or self.is_small:
+            return Pace()
+        return Pace(seconds_for_samples(self.model, self._sampling.effort))
 
     @cached_property
     def critical(self) -> Critical:
+        """Find the values that the model's own constants make critical."""
         free = [value for name, value in self.inputs.items() if name not in self.bounds]
-        executor = Executor(None if self.executor is None else self.executor.profile)
-        return Critical(self.model, free, executor, self.seed)
+        executor = Executor(None if self._executor is None else self._executor.profile)
+        return Critical(self.model, free, executor, self._sampling.seed)
 
     @cached_property
     def rounds(self) -> int:
@@ -351,26 +281,68 @@ class _Drawing:
         if self.is_small and not self.dynamic.keys() - self.fixed.keys():
             return None
         size = affordable_size(self.model, list(self.inputs.values()))
-        return self.sample(_EXTRA, kind="extra", thorough=True, wide=size) if size else None
+        sizes = sizes_of_sample(self.dynamic, 0, self.fixed, wide=size)
+        return self.sample(_EXTRA, sizes, kind="extra", thorough=True) if size else None
 
     def sample(
-        self, number: int, *, kind: Kind | None = None, special: bool = False, thorough: bool = False, wide: int = 0
+        self, number: int, sizes: Sizes | None = None, *, kind: Kind | None = None, thorough: bool = False
     ) -> Sample:
         """Draw one sample; the usual ones come first, then those at critical values, then flat ones."""
         at = number - self.usual
         is_critical = kind is None and 0 <= at < self.rounds
         kind = kind or ("flat" if at >= 0 and at == self.rounds else _KINDS[number % 3])
-        sizes, result = self.sizes(number), Sample()
-        if wide:
-            sizes = sizes_of_sample(self.dynamic, 0, self.fixed, wide=wide)
+        sizes, result = self.sizes(number) if sizes is None else sizes, Sample()
         for place, (name, value) in enumerate(self.inputs.items()):
-            random, bounds = _random(self.seed, number, name), self.bounds.get(name)
-            array = Draw(self.model, value, sizes, kind, number, special, bounds, random, place).array()
+            random, bounds = _random(self._sampling.seed, number, name), self.bounds.get(name)
+            array = Draw(self.model, value, sizes, kind, number, bounds, random, place).array()
             if is_critical or (thorough and kind in ("edges", "extra") and not self.is_small):
                 share = 0.25 if kind == "edges" and not is_critical else 1.0
-                self.to_do.append(partial(self.critical.put_into, array, name, random, max(at, 0), share=share))
+                self._to_do.append(partial(self.critical.put_into, array, name, random, max(at, 0), share=share))
             result[name] = array
         return result
+
+    def decisive(self) -> dict[int, Sample]:
+        """Return the usual samples that take another way than the first, by number: the integers that decide this."""
+        decides = [name for name, value in self.inputs.items() if decisive_values(self.model, value)]
+        found: dict[int, Sample] = {}
+        for number in range(1, self.usual, 2) if decides else ():
+            sample = self.sample(number)
+            single = {name: sample[name] for name in decides if sample[name].size == 1}
+            if single not in found.values():
+                found[number] = single
+        return found
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Return where each dynamic dimension is first found."""
+        return _places(self.inputs)
+
+    @cached_property
+    def order(self) -> dict[str, int]:
+        """Return the places of the nodes that have names."""
+        return {str(node.name): place for place, node in enumerate(all_nodes(self.model.graph)) if node.name}
+
+    def note(self, relations: str) -> None:
+        """Remember relations between dimensions that were found, for some of the samples."""
+        self._relations |= {relations: None} if relations else {}
+
+    @property
+    def relations(self) -> str:
+        """Return what the sizes of samples meet, as text."""
+        return " or ".join(self._relations)
+
+
+def _fed_inputs(model: ir.Model) -> dict[str, ir.Value]:
+    """Return the inputs without a default, by name. Raises UsageError if nothing can be generated for one."""
+    inputs = {str(v.name): v for v in model.graph.inputs if str(v.name) not in model.graph.initializers}
+    for name, value in inputs.items():
+        _check_type(name, value)
+    return inputs
+
+
+def _dynamic_axes(name: str, value: ir.Value) -> list[int]:
+    dims = cast("ir.Shape", value.shape)
+    return [axis for axis, dim in enumerate(dims) if dimension_key(name, axis, dim) is not None]
 
 
 def _random(seed: int, number: int, name: str) -> np.random.Generator:
@@ -400,17 +372,20 @@ def _check_type(name: str, value: ir.Value) -> None:
         raise UsageError(f"input '{name}' has no shape, so no data can be generated", hint=hint)
 
 
-def _check_names(given: Mapping[str, object], known: Mapping[str, object], kind: str) -> None:
-    for name in given:
+def _check_sizes(sizes: Sizes, known: Mapping[str, int]) -> None:
+    for name, size in sizes.items():
         if name not in known:
             listed = ", ".join(f"'{k}'" for k in known) or "none"
             hint = did_you_mean(name, known) or f"known: {listed}"
-            raise UsageError(f"the model has no {kind} '{name}' to generate", hint=hint)
+            raise UsageError(f"the model has no dynamic dimension '{name}' to generate", hint=hint)
+        if size < 0:
+            raise UsageError(f"dynamic dimension '{name}' cannot have the size {size}")
 
 
 def _declared(value: ir.Value) -> Bounds | None:
     """Return the range that an input is said to have; where it has a data type, too, that is drawn from."""
-    return None if annotated_grid(value) is not None else declared_bounds(value)
+    bounds = None if annotated_grid(value) is not None else declared_bounds(value)
+    return None if bounds is None else _check_range(value, *bounds)
 
 
 def _check_range(value: ir.Value, low: float, high: float) -> Bounds:

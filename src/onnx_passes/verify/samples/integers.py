@@ -14,7 +14,7 @@ from onnx_passes.graph.traits import traits_of
 from onnx_passes.ops.facts.allowed_values import annotated_grid
 from onnx_passes.ops.facts.inputs import DEMANDS, Freedom, Indices, compares, divides, freedom_of_use, values_beside
 from onnx_passes.verify.run.execute import ExecutionError, Executor
-from onnx_passes.verify.samples.reference import Array
+from onnx_passes.verify.samples.numpy_files import Array
 from onnx_passes.verify.samples.sizes import demanded, reached
 
 _LEVELS = (0.0, 1.0, 100.0, -1000.0, 0.01)
@@ -168,7 +168,7 @@ class Critical:
 
 
 def _is_free(model: ir.Model, value: ir.Value) -> bool:
-    """Tell whether an input may hold any number of its type."""
+    """Return whether an input may hold any number of its type."""
     if value.dtype is None or value.dtype not in _SOLVED or annotated_grid(value) is not None:
         return False
     if value.dtype.is_integer():

@@ -15,41 +15,37 @@ import onnx_ir as ir
 from onnx_passes.core.errors import UsageError, did_you_mean
 from onnx_passes.datatypes.base import EXACT_IN_DOUBLE
 from onnx_passes.graph.tensor_types import integer_limits
-from onnx_passes.verify.samples.lazy import Array, LazyArray
-from onnx_passes.verify.samples.numpy_files import read_numpy
+from onnx_passes.verify.run.execute import Sample
+from onnx_passes.verify.samples.numpy_files import Array, LazyArray, read_numpy
 from onnx_passes.verify.samples.sources import Opened, listed, open_source
 
-Sample = dict[str, Array]
-"""Arrays by the name of the input or output of the model that they belong to."""
 Source = str | PathLike[str] | Array | Mapping[str, Array] | Opened
 
 _BY_ORDER = re.compile(r"arr_(\d+)")
 
 
-def read_inputs(model: ir.Model, sources: Iterable[Source], *, notes: list[str] | None = None) -> list[Sample]:
+def read_inputs(model: ir.Model, sources: Iterable[Source]) -> list[Sample]:
     """Read samples of the inputs of a model from ``.npy``, ``.npz`` and ``.pb`` files, arrays or mappings.
 
     Arrays find their input by name, or by order among the inputs without a default; every source holds a whole
     sample, or each holds some of the inputs. Stacked samples are taken apart: arrays with one leading dimension more
     than the model declares, or with many rows where the model declares exactly one; a dynamic first dimension keeps
-    its batch. Element types match exactly, or every value survives the conversion, which is added to ``notes``.
+    its batch. Element types match exactly, or every value survives the conversion.
     """
     defaults = model.graph.initializers
     ports = _Ports("input", {str(v.name): v for v in model.graph.inputs}, {str(name) for name in defaults})
-    samples = _read(ports, sources, notes)
+    samples = _read(ports, sources)
     for sample in samples:
         _agree_on_dimensions(ports, sample)
     return samples
 
 
-def read_outputs(
-    model: ir.Model, sources: Iterable[Source], *, samples: int = 1, notes: list[str] | None = None
-) -> list[Sample]:
+def read_outputs(model: ir.Model, sources: Iterable[Source], *, samples: int = 1) -> list[Sample]:
     """Read samples of the expected outputs of a model, by the rules of ``read_inputs``; every output is needed.
 
     ``samples`` is how many the inputs hold: as many rows are taken apart where the declared shape leaves them open.
     """
-    return _read(_Ports("output", {str(v.name): v for v in model.graph.outputs}, set()), sources, notes, samples)
+    return _read(_Ports("output", {str(v.name): v for v in model.graph.outputs}, set()), sources, samples)
 
 
 @dataclass(frozen=True)
@@ -82,14 +78,14 @@ class _Given:
     is_used_at_once: bool = False
 
 
-def _read(ports: _Ports, sources: Iterable[Source], notes: list[str] | None, expected: int = 1) -> list[Sample]:
+def _read(ports: _Ports, sources: Iterable[Source], expected: int = 1) -> list[Sample]:
     loaded = [_load(source, number, ports) for number, source in enumerate(listed(sources), 1)]
     samples: list[Sample] = []
     groups = _grouped(ports, loaded)
     rows = expected if len(groups) == 1 else 1
     for group in groups:
         assigned = _assign(ports, group)
-        stacks = {name: _stack(ports, name, given, notes, rows) for name, given in assigned.items()}
+        stacks = {name: _stack(ports, name, given, rows) for name, given in assigned.items()}
         counts = {name: len(stack) for name, stack in stacks.items()}
         if len(set(counts.values())) > 1:
             found = ", ".join(f"{count} for '{name}'" for name, count in counts.items())
@@ -216,7 +212,7 @@ def _assign(ports: _Ports, group: Sequence[_Given]) -> dict[str, _Given]:
     return {name: assigned[name] for name in ports.values if name in assigned}
 
 
-def _stack(ports: _Ports, name: str, given: _Given, notes: list[str] | None, rows: int) -> list[Array]:
+def _stack(ports: _Ports, name: str, given: _Given, rows: int) -> list[Array]:
     """Return the samples in one array, with the element type and a shape that the model accepts."""
     value = ports.values[name]
     if value.type is not None and not isinstance(value.type, ir.TensorType):
@@ -230,7 +226,7 @@ def _stack(ports: _Ports, name: str, given: _Given, notes: list[str] | None, row
             # Whoever reads a dataset cuts rows out of it, and that is what this can do.
             return [cast("Array", _unread(ports, name, given, rows_of))]
         given = replace(given, data=np.asarray(rows_of))
-    data = _as_type(ports, name, given, notes)
+    data = _as_type(ports, name, given)
     open_rows = data.ndim > 0 and len(data) == rows > 1
     if value.shape is None:
         return _rows(data) if open_rows else [data]
@@ -254,7 +250,7 @@ def _unread(ports: _Ports, name: str, given: _Given, data: LazyArray) -> LazyArr
         raise _misshapen(ports, name, given, data.shape)
     if value.dtype is None or value.dtype.numpy() == data.dtype:
         return data
-    return data.converted(lambda rows: _as_type(ports, name, replace(given, data=rows), None), value.dtype.numpy())
+    return data.converted(lambda rows: _as_type(ports, name, replace(given, data=rows)), value.dtype.numpy())
 
 
 def _in_shape(data: LazyArray, shape: ir.Shape | None) -> LazyArray:
@@ -281,7 +277,7 @@ def _fits(shape: Sequence[int], dims: Sequence[int | ir.SymbolicDim]) -> bool:
     )
 
 
-def _as_type(ports: _Ports, name: str, given: _Given, notes: list[str] | None) -> Array:
+def _as_type(ports: _Ports, name: str, given: _Given) -> Array:
     data, dtype = cast("Array", given.data), ports.values[name].dtype
     if dtype is None:
         return data
@@ -294,8 +290,6 @@ def _as_type(ports: _Ports, name: str, given: _Given, notes: list[str] | None) -
         return data
     else:
         converted = _exactly(data, dtype)
-        if converted is not None and notes is not None:
-            notes.append(f"{given.where}: converted {data.dtype} to {wanted} for {ports.kind} '{name}', without loss")
     if converted is None:
         lossy = _wide(data) is not None and dtype not in (ir.DataType.STRING, *_COMPLEX)
         raise UsageError(

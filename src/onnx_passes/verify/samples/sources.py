@@ -19,9 +19,8 @@ import numpy as np
 
 from onnx_passes.core.errors import UsageError
 from onnx_passes.verify.run.resources import current_resources
-from onnx_passes.verify.samples.lazy import Array, LazyArray
-from onnx_passes.verify.samples.numpy_files import map_numpy, read_numpy, read_open_numpy, reading
-from onnx_passes.verify.samples.tables import Stamp, filesystem, is_remote, open_table, stamp_of
+from onnx_passes.verify.samples.numpy_files import Array, LazyArray, map_numpy, read_numpy, read_open_numpy, reading
+from onnx_passes.verify.samples.tables import Stamp, filesystem, is_remote, open_remote, open_table, stamp_of
 
 Found = Array | LazyArray | dict[str, Array | LazyArray]
 
@@ -176,7 +175,11 @@ def _archive(text: str) -> Found:
     """Open the arrays of an archive by their headers; an array is read as a whole, and kept for its next rows."""
     whole = _whole_archive if not is_remote(text) else _whole_remote_archive
     stamp = stamp_of(text)
-    with reading(text), _file(text) as file, zipfile.ZipFile(file) as archive:
+    with (
+        reading(text),
+        open_remote(text) if is_remote(text) else Path(text).open("rb") as file,
+        zipfile.ZipFile(file) as archive,
+    ):
         found: dict[str, Array | LazyArray] = {}
         for entry in archive.namelist():
             with archive.open(entry) as member:
@@ -209,13 +212,6 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded")
     return shape, fortran, dtype
-
-
-def _file(text: str) -> Any:
-    if not is_remote(text):
-        return Path(text).open("rb")
-    fs, path = filesystem(text)
-    return fs.open(path, "rb")
 
 
 _MARKS = ("zarr.json", ".zarray", ".zgroup")

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from onnx_passes.core.errors import UsageError
-from onnx_passes.verify.samples.lazy import Array, LazyArray
+from onnx_passes.verify.samples.numpy_files import Array, LazyArray, first_line
 
 
 def open_table(text: str) -> dict[str, Array | LazyArray]:
@@ -41,7 +41,7 @@ class _Table:
 
     def __init__(self, text: str) -> None:
         arrow = _arrow(text)
-        file = _opened(text)
+        file = open_remote(text) if is_remote(text) else text
         if text.lower().endswith(".parquet"):
             self._file: Any = arrow("pyarrow.parquet").ParquetFile(file)
             self.schema: Any = self._file.schema_arrow
@@ -69,7 +69,7 @@ def _table(text: str, stamp: Stamp) -> _Table:
     except UsageError:
         raise
     except Exception as error:
-        raise UsageError(f"this is not a readable table ({_line(error)})", where=text) from error
+        raise UsageError(f"this is not a readable table ({first_line(error)})", where=text) from error
 
 
 def _rows(text: str, stamp: Stamp, name: str, shape: tuple[int, ...], start: int, stop: int) -> Array:
@@ -117,24 +117,12 @@ def _row(field: Any, text: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
     return (() if size is None else (size,)), dtype, size is not None
 
 
-def _opened(text: str) -> Any:
-    if "://" not in text:
-        return text
-    fsspec: Any = importlib.import_module("fsspec.core")
-    fs, path = fsspec.url_to_fs(text)
-    return fs.open(path, "rb")
-
-
 def _arrow(text: str) -> Any:
     try:
         importlib.import_module("pyarrow")
     except ImportError:
         raise UsageError("pyarrow is not installed", where=text, hint="pip install 'onnx-passes[data]'") from None
     return importlib.import_module
-
-
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 _DIGESTS = ("ETag", "etag", "Content-MD5", "content_md5", "md5Hash", "Digest")
@@ -196,6 +184,12 @@ def filesystem(url: str) -> tuple[Any, str]:
         ) from error
     except ValueError as error:
         raise UsageError(f"this URL cannot be read ({error})", where=url) from error
+
+
+def open_remote(url: str) -> Any:
+    """Open the file of a URL to read bytes. Raises UsageError."""
+    fs, path = filesystem(url)
+    return fs.open(path, "rb")
 
 
 def _is_local(fs: Any) -> bool:

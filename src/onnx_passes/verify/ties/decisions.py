@@ -58,7 +58,7 @@ def _alone_from(value: ir.Value) -> ir.Value | None:
 
 
 def quantizes_constant(node: ir.Node) -> bool:
-    """Tell whether a node quantizes a constant."""
+    """Return whether a node quantizes a constant."""
     return quantizer_of(node) is not None and constant_tensor(node.inputs[0]) is not None
 
 
@@ -74,7 +74,7 @@ def last_places(arrays: Sample) -> Sample:
 
 
 def decides(node: ir.Node) -> bool:
-    """Tell whether the result of a node jumps where what it reads moves by the last bit."""
+    """Return whether the result of a node jumps where what it reads moves by the last bit."""
     if node.op_type == "Cast" and node.domain == "":
         to = ir.DataType(node.attributes.get_int("to", 0))
         given = None if node.inputs[0] is None else node.inputs[0].dtype
@@ -96,7 +96,7 @@ def corners(node: ir.Node) -> tuple[Corner, Corner]:
 
 
 def decide_alike(old: ir.Node, new: ir.Node) -> bool:
-    """Tell whether two nodes choose the same level wherever they read the same values."""
+    """Return whether two nodes choose the same level wherever they read the same values."""
     if (old.domain, old.op_type, len(old.inputs)) != (new.domain, new.op_type, len(new.inputs)):
         return False
     if {k: a.value for k, a in old.attributes.items()} != {k: a.value for k, a in new.attributes.items()}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -247,21 +247,6 @@ def computed_values(model: ir.Model) -> dict[str, ir.Value]:
     return {str(value.name): value for node in model.graph for value in node.outputs}
 
 
-def with_given_levels(model: ir.Model, values: Mapping[str, ir.Value], run: Sample) -> ir.Model:
-    """Copy a model, and let what reads given values read inputs instead; ``run`` has arrays of their type."""
-    copied = copy_model(model)
-    computed = computed_values(copied)
-    for name, original in values.items():
-        value = computed[str(original.name)]
-        dtype = ir.TensorType(ir.DataType.from_numpy(run[name].dtype))
-        # Some operators are lowered by the sizes that their input is declared to have.
-        fed = ir.Value(name=name + _FORCED, type=dtype, shape=_declared_shape(value, run[name].shape))
-        copied.graph.inputs.append(fed)
-        for user, index in value.uses():
-            user.replace_input_with(index, fed)
-    return copied
-
-
 def _declared_shape(value: ir.Value, found: tuple[int, ...]) -> ir.Shape | None:
     """Return the declared shape of a value, unless an array of it has another."""
     if value.shape is None or len(value.shape) != len(found):
@@ -269,11 +254,6 @@ def _declared_shape(value: ir.Value, found: tuple[int, ...]) -> ir.Shape | None:
     dims = list(value.shape)
     agrees = all(not isinstance(dim, int) or dim == size for dim, size in zip(dims, found, strict=True))
     return ir.Shape(dims) if agrees else None
-
-
-def given(levels: Sample) -> Sample:
-    """Return levels as they are fed to a model to which they are given."""
-    return {name + _FORCED: array for name, array in levels.items()}
 
 
 class Forced:
@@ -288,16 +268,26 @@ class Forced:
         executor: Executor,
     ) -> None:
         self._names = list(dict.fromkeys(str(value.name) for value in levels))
-        computed = computed_values(model)
-        self._model = with_given_levels(model, {name: computed[name] for name in self._names}, run)
+        self._model = copy_model(model)
         self._values = computed_values(self._model)
+        for name in self._names:
+            self._give(self._values[name], run[name])
         names = dict.fromkeys(str(value.name) for value in wanted)
         also = [self._values[name] for name in names if name in self._values]
         self._ready = executor.prepare(self._model, also=also, engine="onnxruntime")
 
+    def _give(self, value: ir.Value, array: np.ndarray) -> None:
+        """Let the readers of a value read an input instead, of the type of an array of a run."""
+        dtype = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+        # Some operators are lowered by the sizes that their input is declared to have.
+        fed = ir.Value(name=f"{value.name}{_FORCED}", type=dtype, shape=_declared_shape(value, array.shape))
+        self._model.graph.inputs.append(fed)
+        for user, index in value.uses():
+            user.replace_input_with(index, fed)
+
     def fed(self, sample: Sample, levels: Sample) -> Sample:
         """Return a sample with the levels that are given."""
-        return sample | given({name: levels[name] for name in self._names})
+        return sample | {name + _FORCED: levels[name] for name in self._names}
 
     def run(self, sample: Sample, levels: Sample) -> Sample:
         """Run on a sample and levels, of which others than those given may be among."""

@@ -245,7 +245,7 @@ class _Original:
         return np.minimum(low, high), np.maximum(low, high)
 
     def _is_read(self, name: str, kept: frozenset[str]) -> bool:
-        """Tell whether what stands for a level is among values."""
+        """Return whether what stands for a level is among values."""
         return str(self._successors[name].name) in kept
 
     def _who_is_right(

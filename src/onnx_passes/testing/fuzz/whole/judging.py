@@ -38,7 +38,7 @@ from onnx_passes.testing.fuzz.judge import (
     sentence,
     violation_inside,
 )
-from onnx_passes.testing.fuzz.report import FailureKind
+from onnx_passes.testing.fuzz.report import Kind
 from onnx_passes.testing.fuzz.undefined import reads_unwritten_memory
 from onnx_passes.verify.comparison.compare import compare
 from onnx_passes.verify.comparison.evidence import DEFAULT, Limits, Promise, promise_of
@@ -158,7 +158,7 @@ class PipelineJudge:
         self, wrong: Wrong, before: ir.Model, runs: Sequence[EngineResults], trail: Trail, planned: Plan
     ) -> str:
         """Return the pass, and the rule if there is one, after which results violate the claim."""
-        if wrong.kind in (FailureKind.CRASH, FailureKind.HANG) or not trail.changed:
+        if wrong.kind in (Kind.CRASH, Kind.HANG) or not trail.changed:
             return "" if trail.last is None else trail.last.name
         seen = [run for run in runs if run.feed.name == wrong.feed] or runs
         first = self._first_bad(before, planned, seen, CombinedClaim(promise_of(trail.changed, DEFAULT)))
@@ -188,22 +188,22 @@ class PipelineJudge:
         try:
             return Manager([trail]).run(planned, model).model
         except BudgetError as error:
-            raise Wrong(FailureKind.HANG, str(error)) from error
+            raise Wrong(Kind.HANG, str(error)) from error
         except OnnxPassesError as error:
             if not _is_crash(error):
                 raise
-            raise Wrong(FailureKind.CRASH, sentence(error)) from error
+            raise Wrong(Kind.CRASH, sentence(error)) from error
         except ir.passes.InvariantError as error:
             raise OnnxPassesError(str(error)) from error
         except Exception as error:
-            raise Wrong(FailureKind.CRASH, f"{type(error).__name__}: {error}") from error
+            raise Wrong(Kind.CRASH, f"{type(error).__name__}: {error}") from error
 
     def _require_rest(self, trail: Trail, model: ir.Model) -> None:
         """Rerun the last pass; it must change nothing."""
         if isinstance(trail.last, RewriteRuleSetPass) and trail.last in trail.changed:
             again = trail.last.run(copy_model(model), Context())
             if again.modified:
-                raise Wrong(FailureKind.HANG, f"a second run of '{trail.last}' rewrites nodes that the first one left")
+                raise Wrong(Kind.HANG, f"a second run of '{trail.last}' rewrites nodes that the first one left")
 
     def _judge(
         self, before: ir.Model, after: ir.Model, runs: Sequence[EngineResults], terms: CombinedClaim, planned: Plan
@@ -223,10 +223,10 @@ class PipelineJudge:
             ready = self._executor.prepare(after, also=list(interior(after)), engine="onnxruntime")
         except ExecutionError as error:
             if not _is_seconded(after, runs):
-                yield Wrong(FailureKind.INVALID, sentence(error))
+                yield Wrong(Kind.INVALID, sentence(error))
             return
         except (OnnxPassesError, onnx.checker.ValidationError, ir.serde.SerdeError) as error:
-            yield Wrong(FailureKind.INVALID, sentence(error))
+            yield Wrong(Kind.INVALID, sentence(error))
             return
         except Wrong as wrong:
             yield wrong
@@ -239,12 +239,12 @@ class PipelineJudge:
                 self._second(before, run, values, reference)
                 compare_declared(after, values, run.feed.name)
             except ExecutionError as error:
-                yield Wrong(FailureKind.INVALID, f"no longer runs: {error}", run.feed.name)
+                yield Wrong(Kind.INVALID, f"no longer runs: {error}", run.feed.name)
             except Wrong as wrong:
                 yield wrong
         feeds = [run.feed for run in runs]
         if inside := violation_inside(before, after, terms.promise, feeds, self._executor):
-            yield Wrong(FailureKind.WRONG, inside)
+            yield Wrong(Kind.WRONG, inside)
 
     def _compare(self, before: ir.Model, run: EngineResults, values: Arrays, terms: CombinedClaim) -> None:
         everything = (*run.feed.arrays.values(), *run.values.values(), *values.values())
@@ -255,7 +255,7 @@ class PipelineJudge:
             return
         kind, _ = different
         if (
-            kind.severity >= FailureKind.WRONG.severity
+            kind.severity >= Kind.WRONG.severity
             and terms.limits is not None
             and self._is_noise(before, run, new, terms)
         ):
@@ -278,7 +278,7 @@ class PipelineJudge:
             return
         if agree(_outputs(before, values), seconded):
             name = next(name for name in run.seconded if not agree({name: run.seconded[name]}, seconded))
-            raise Wrong(FailureKind.WRONG, f"'{name}' differs in the reference evaluator", run.feed.name)
+            raise Wrong(Kind.WRONG, f"'{name}' differs in the reference evaluator", run.feed.name)
 
     def _is_excused(
         self, wrong: Wrong, before: ir.Model, runs: Sequence[EngineResults], terms: CombinedClaim, planned: Plan
@@ -288,7 +288,7 @@ class PipelineJudge:
         That happens at a comparison or a rounding that the last bit decides. The rewrite after which results violate
         the claim must have changed the values that it replaced within the tolerance.
         """
-        is_value = wrong.kind.severity >= FailureKind.WRONG.severity
+        is_value = wrong.kind.severity >= Kind.WRONG.severity
         run = next((run for run in runs if run.feed.name == wrong.feed), None)
         if not is_value or terms.limits is None or run is None:
             return False

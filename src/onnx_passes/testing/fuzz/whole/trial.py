@@ -18,7 +18,7 @@ from onnx_passes.testing.fuzz.draws import Draws, RandomSource, UnbuildableError
 from onnx_passes.testing.fuzz.effort import Effort
 from onnx_passes.testing.fuzz.feeds import feeds_of
 from onnx_passes.testing.fuzz.judge import CaseVerdict, feed_named, text_of
-from onnx_passes.testing.fuzz.report import FailureKind, FuzzReport, RuleFailure
+from onnx_passes.testing.fuzz.report import Finding, FuzzReport, Kind
 from onnx_passes.testing.fuzz.structure import structure_of
 from onnx_passes.testing.fuzz.whole.judging import DISPUTED, PipelineJudge
 from onnx_passes.testing.fuzz.whole.models import Family, random_case
@@ -77,7 +77,7 @@ class ModelTrial:
         self.seed = seed
         self.effort = effort
         self.report = FuzzReport(family)
-        self.found: list[tuple[RuleFailure, Case]] = []
+        self.found: list[tuple[Finding, Case]] = []
 
     def run(self) -> FuzzReport:
         """Run the trial."""
@@ -109,10 +109,10 @@ class ModelTrial:
                 self.found.append((finding, smaller))
 
 
-def finding_of(case: Case, pipeline: str, verdict: CaseVerdict) -> RuleFailure:
+def finding_of(case: Case, pipeline: str, verdict: CaseVerdict) -> Finding:
     """Return the finding for the verdict on a case."""
-    return RuleFailure(
-        FailureKind(verdict.kind or FailureKind.HANG),
+    return Finding(
+        Kind(verdict.kind or Kind.HANG),
         verdict.message,
         text_of(onnx.ModelProto.FromString(case.model)),
         verdict.after,
@@ -122,7 +122,7 @@ def finding_of(case: Case, pipeline: str, verdict: CaseVerdict) -> RuleFailure:
     )
 
 
-def _key(finding: RuleFailure, case: Case) -> tuple[str, str, str]:
+def _key(finding: Finding, case: Case) -> tuple[str, str, str]:
     return finding.rule, str(finding.kind), structure_of(case.model)
 
 
