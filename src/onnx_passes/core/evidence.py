@@ -1,4 +1,4 @@
-"""Evidence on two axes: what is preserved, and how that is known.
+"""Evidence on two axes: the preserved semantics, and the kind of proof or test that shows it.
 
 Rewrites follow one another, so evidence is composed along a run. Semantics that every rewrite preserves are preserved
 by the run: floats bit by bit, quantization levels of exact arithmetic, or real numbers. Exact arithmetic may follow
@@ -35,7 +35,7 @@ STEP = 0
 
 @dataclass(frozen=True)
 class Finding:
-    """Preserved semantics, and how that is known."""
+    """Preserved semantics, and the kind of proof or test that shows it."""
 
     preserved: str
     known: str
@@ -86,7 +86,7 @@ class BodyEvidence:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What running the model showed of a step: by which check, on how many samples, how close.
+    """Evidence of a step from running the model: the claim checked, number of samples and largest differences.
 
     ``level`` is the text of a finding, or one of ``unchanged``, ``unverified`` and ``failed``. ``bodies`` are the
     graphs inside the model that the step changed.
@@ -144,7 +144,7 @@ class RewriteProof:
 
     @property
     def level(self) -> str:
-        """Return the strongest finding as text; empty if there is no proof."""
+        """Return the strongest finding as text, or an empty string if the rewrite is not proved."""
         strongest = min(self.preserves, key=PRESERVED.index, default="")
         return f"{strongest}:{self.known}" if strongest else ""
 

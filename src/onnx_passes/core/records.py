@@ -130,7 +130,7 @@ class StepRecord(Displayed):
 
     @property
     def level(self) -> str:
-        """Return what the step preserves and how that is known, as text."""
+        """Return the semantics that the step preserves, and the kind of evidence for it, as text."""
         return level_of([self.all_evidence])
 
     def to_json(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class ReportServer:
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     def announce(self, error: str = "") -> None:
-        """Let all pages reload; an error is shown over the last report."""
+        """Make all open pages reload; an error is shown above the last report."""
         with self._news:
             self.error = error
             self._version += 1

@@ -1,4 +1,4 @@
-"""What counts as the failure that a reduction must keep: how a pipeline fails, or what a command says."""
+"""Predicates of the failure that a reduction must keep: failure of a pipeline, or exit code of a command."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is left of a model, the samples that go with it, and what it took."""
+    """Reduced model with its samples, and the number of tests and seconds that the reduction took."""
 
     model: ir.Model = field(repr=False)
     samples: list[Sample] = field(repr=False)
@@ -231,7 +231,7 @@ class _Reducer:
 
 
 def minimise(items: list[int], test: Callable[[Sequence[int]], bool]) -> list[int]:
-    """Remove chunks, large ones first, while ``test`` holds of what is left; at least one item stays."""
+    """Remove chunks, large ones first, while ``test`` holds for the remaining items; at least one item stays."""
     size = len(items) // 2
     while size:
         start = len(items)

@@ -1,4 +1,4 @@
-"""Reduce the failure of a pipeline: find the pass, reduce the model before it, and leave out what is not needed."""
+"""Reduce the failure of a pipeline: find the failing pass, reduce the model before it, and drop unneeded passes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ReducedFailure:
 
     @property
     def model(self) -> ir.Model:
-        """Return what is left of the model."""
+        """Return the reduced model."""
         return self.reduction.model
 
     @property

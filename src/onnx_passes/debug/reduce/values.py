@@ -127,7 +127,7 @@ class _Axis:
 
 
 def smaller_dimensions(case: FailingCase) -> Iterator[Proposal]:
-    """Cut inputs and initializers down along axes: all of one size together, or those that meet, or one alone."""
+    """Slice inputs and initializers along axes: all axes of one size, two axes at one node, or a single axis."""
     for group in _groups(case):
         size = group[0].size
         for part in _parts(size):
