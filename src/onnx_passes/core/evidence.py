@@ -68,7 +68,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class BodyEvidence:
-    """How a graph that a step changed inside a model ran: a branch, the body of a loop or a called function.
+    """Evidence of a graph that a step changed inside a model: a branch, the body of a loop or a called function.
 
     ``how`` is ``reached`` if the samples of the run take it, ``alone`` if it ran ``runs`` times by itself on the values
     around it, ``drawn`` if these were drawn, and ``unchecked`` for a ``reason``.
@@ -159,7 +159,7 @@ class RewriteProof:
 
 @dataclass(frozen=True)
 class StepEvidence:
-    """Evidence of a step: from running it, and from proofs of its rewrites, whose number is given."""
+    """Evidence of a step: from running it, and from proofs of its rewrites; ``rewrites`` is their number."""
 
     shown: Evidence | None
     proofs: Sequence[RewriteProof]
@@ -232,7 +232,7 @@ def _findings(steps: Sequence[StepEvidence]) -> list[Finding]:
 
 
 def _after(kept: Mapping[str, int], step: StepEvidence) -> Mapping[str, int]:
-    """Return the semantics that are preserved up to and including a step, with how each is known."""
+    """Return the semantics that are preserved up to and including a step, with the index of each in ``KNOWN``."""
     ways: list[Mapping[str, int]] = []
     if step.is_known:
         proved = kept

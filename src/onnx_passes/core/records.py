@@ -44,7 +44,7 @@ class Status(StrEnum):
 
 @dataclass
 class RuleRecord:
-    """How often a rule was tried, matched, refused (by reason) and applied, and its seconds of processor time.
+    """Numbers of tries, matches, refusals (by reason) and applications of a rule, and its seconds of processor time.
 
     ``owner`` is the pass of the rule if it is not that of the step.
     """

@@ -57,7 +57,7 @@ class Order:
         return False
 
     def around(self, node: ir.Node) -> ir.Node | None:
-        """Return the node of this graph that a node is or lies in; a node outside of any graph has none."""
+        """Return the node of this graph that is or encloses a node; None if there is none."""
         outer: ir.Node | None = node
         while outer is not None and outer.graph is not self._graph:
             outer = None if outer.graph is None else self._owners.get(outer.graph)

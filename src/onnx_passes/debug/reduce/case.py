@@ -1,4 +1,4 @@
-"""A failing case: a model, the samples it fails on, every value that was seen while it ran, and cuts of it."""
+"""Failing case: a model, the samples it fails on, the recorded values of a run, and cuts of the model."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def tensor_of(array: Array, name: str | None) -> ir.TensorProtocol:
 
 
 def declare(value: ir.Value, arrays: Sequence[Array]) -> None:
-    """Give a value the type that was seen, and the shape unless the declared one fits and says as much."""
+    """Set the type and shape of a value to those of recorded arrays; a declared shape that fits is kept."""
     dtype = dtype_of(arrays[0])
     if value.dtype is not dtype or not isinstance(value.type, ir.TensorType):
         value.type = ir.TensorType(dtype)

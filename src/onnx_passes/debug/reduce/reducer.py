@@ -110,7 +110,7 @@ def reduce(
     executor: Executor | None = None,
     most_seconds: float = 300.0,
 ) -> Reduction:
-    """Make a model and its samples as small as possible while ``fails`` says that they fail.
+    """Make a model and its samples as small as possible while ``fails`` holds for them.
 
     ``fails`` leaves what it is given unchanged. What it is asked about, the checker of onnx accepts, and what is kept
     runs on its samples, as far as that is true of the model to begin with. Without samples only the structure is

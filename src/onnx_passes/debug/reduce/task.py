@@ -34,7 +34,7 @@ from onnx_passes.verify.samples.sources import listed
 
 @dataclass(frozen=True)
 class ReducedFailure:
-    """The reduced model, the passes that still fail on it, and how they do."""
+    """Reduced model, the pipeline that still fails on it, and the symptom of the failure."""
 
     reduction: Reduction
     pipeline: str
@@ -110,7 +110,7 @@ def _narrowed(
 
 
 class _Before(Instrument):
-    """Keeps the model before a step, and lets nothing run from there on."""
+    """Instrument that copies the model before a step, and skips this step and all later ones."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -234,7 +234,7 @@ def _reshaped(case: FailingCase, names: Sequence[str]) -> FailingCase:
 
 
 def _redeclared(case: FailingCase) -> FailingCase:
-    """Declare the new shapes of inputs and initializers; those of results are seen in the next run."""
+    """Declare the new shapes of inputs and initializers; shapes of computed values are recorded in the next run."""
     graph = case.model.graph
     for value in graph.inputs:
         arrays = [sample[value.name or ""] for sample in case.samples if value.name in sample]

@@ -83,7 +83,7 @@ def certify(
 
 
 def _is_kept(before: RuleCertificate | None, source: str, anew: Anew) -> bool:
-    """Return whether a certificate is current and need not be made anew."""
+    """Return whether a certificate is current and need not be renewed."""
     if before is None or before.source != source:
         return False
     return anew == "stale" or (anew == "open" and before.is_proved)
@@ -117,7 +117,7 @@ def _certify_remotely(pass_name: str, wanted: Sequence[str], anew: Anew) -> tupl
 
 
 def write(certificates: PassCertificates) -> None:
-    """Put the certificates of a pass where runs look for them."""
+    """Write the certificates of a pass to the file that runs read."""
     path = path_of(certificates.name)
     path.parent.mkdir(exist_ok=True)
     path.write_text(certificates.to_text(), encoding="utf-8")

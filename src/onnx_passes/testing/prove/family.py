@@ -125,7 +125,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class FamilyEffort:
-    """How many models are drawn, and how many instances a family has; more are drawn while there are not enough."""
+    """Number of models to draw and of instances of a family; more models are drawn while instances are too few."""
 
     models: int = 400
     most_models: int = 2400

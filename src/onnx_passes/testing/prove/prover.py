@@ -75,7 +75,7 @@ def _bits(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | U
 
 
 def _reals(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | Unproved:
-    """Prove equality over the reals, where zeros have no sign; how far rounding drives floats apart is not asked.
+    """Prove equality over the reals, without signed zeros; rounding errors of floats are not bounded.
 
     An example for which floats differ all the same must have NaN or infinities in it, and a flag that excuses them.
     """
@@ -271,7 +271,7 @@ def _conclude(verdict: RuleVerdict) -> None:
 
 
 def _restricted(verdict: RuleVerdict) -> list[Instance]:
-    """Leave out types for which nothing was proved, if that leaves no failure: the domain is that much smaller."""
+    """Return the proved models if each failure has an unproved type; the domain then lacks these types."""
     if any(failure.why.refuted for failure in verdict.failures):
         return []
     good = {name for instance in verdict.proved for name in extent_of_instance(instance).types}
