@@ -88,8 +88,9 @@ class _Loop:
 
     def outcome(self, items: Sequence[pytest.Item], before: Callable[[pytest.Item], object]) -> str:
         """Run tests until one fails, and return its name."""
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for place, item in enumerate(items):
             before(item)
+            following = items[place + 1] if place + 1 < len(items) else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self.failed:
                 return self.failed[0]

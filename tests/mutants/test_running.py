@@ -160,3 +160,17 @@ def test_every_mutant_is_a_change_of_the_source(path: Path):
         except (SyntaxError, ValueError) as error:
             outdated.append(str(error))
     assert not outdated, f"{path.name}: {len(outdated)} entries no longer apply:\n" + "\n".join(outdated)
+
+
+def test_what_no_test_executes_is_not_killed(tmp_path: Path):
+    listed = read(package(tmp_path))
+    path = tmp_path / "src" / "sums" / "adding.py"
+    path.write_text(path.read_text() + "def double(a):\n    if a < 0:\n        return -a\n    return 2 * a\n")
+    tests = tmp_path / "test_adding.py"
+    tests.write_text(
+        tests.read_text() + "from sums.adding import double\ndef test_double():\n    assert double(1) == 2\n"
+    )
+    beyond, within = Mutant("sums/adding.py", "return -a", "return a"), Mutant("sums/adding.py", "2 * a", "3 * a")
+    found = run(replace(listed, mutants=(beyond, within)), jobs=1, root=tmp_path / "src")
+    assert found.survivors == [beyond]
+    assert found.killers.keys() == {within}

@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 
 from onnx_passes.numbers.algebra import Symbol
-from onnx_passes.ops.number_systems.smt import is_available
+from onnx_passes.ops.number_systems.smt import Translation, is_available
 from onnx_passes.ops.number_systems.terms import VARIABLE, Terms
-from onnx_passes.proofs.decide import decide
+from onnx_passes.proofs.decide import decide, smt_number
 from onnx_passes.proofs.excuses import excuses, needed
 
 F16, F32, F64, I8, I32 = (ir.DataType[name] for name in ("FLOAT16", "FLOAT", "DOUBLE", "INT8", "INT32"))
@@ -108,3 +108,33 @@ def flags(x: float, y: float, *inputs: float) -> frozenset[str]:
 )
 def test_a_difference_is_excused_by_the_flag_that_speaks_of_it_alone(x, y, inputs, expected):
     assert flags(x, y, *inputs) == {expected}
+
+
+@pytest.mark.skipif(not is_available(), reason="there is no solver")
+@pytest.mark.parametrize("name", ["FLOAT16", "FLOAT", "DOUBLE"])
+@pytest.mark.parametrize("number", [0.0, -0.0, 1.5, -2.75, np.inf, -np.inf, np.nan, 6e-8])
+def test_numbers_of_the_solver_are_read_as_they_are(name: str, number: float):
+    dtype = ir.DataType[name]
+    translation = Translation(Terms(), {})
+    made = translation.number(dtype, np.asarray(number, dtype.numpy()))
+    found = np.asarray(smt_number(translation.z3.simplify(made), translation, dtype)).astype(dtype.numpy())
+    expected = np.asarray(number, dtype.numpy())
+    assert np.isnan(found) if np.isnan(expected) else found.tobytes() == expected.tobytes()
+
+
+def test_texts_are_not_decided():
+    terms = Terms()
+    text = terms.intern(Symbol(VARIABLE, ir.DataType.STRING, (), ("s", 0)), ())
+    number = terms.intern(Symbol(VARIABLE, F32, (), ("x", 0)), ())
+    one = terms.intern(Symbol("Equal", BOOL, (ir.DataType.STRING,) * 2), (text, text))
+    other = terms.intern(Symbol("IsNaN", BOOL, (F32,)), (number,))
+    found = decide(terms, one, other, {}, solver=False, seconds=1.0)
+    assert (found.status, found.method) == ("unknown", "texts")
+
+
+def test_numbers_that_were_tried_are_a_proof_only_if_these_are_all():
+    terms = Terms()
+    for dtype, status, method in ((F16, "same", "exhaustive"), (F32, "unknown", "no difference found")):
+        one, other = term(terms, ("Abs", ("Neg", "x")), dtype), term(terms, ("Abs", "x"), dtype)
+        found = decide(terms, one, other, {}, solver=False, seconds=1.0)
+        assert (found.status, found.method) == (status, method)

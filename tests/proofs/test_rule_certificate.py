@@ -196,3 +196,14 @@ def test_a_file_that_is_sealed_anew_still_names_the_source_that_it_is_about(writ
     assert certificate_of(pass_, rule) is None
     write(pass_.name, {"onnx_passes.passes.util": "forged"}, **{rule: replace(PROVED, rule=rule, source="forged")})
     assert certificate_of(pass_, rule) is None
+
+
+def test_what_a_certificate_lacks_is_why_it_is_none(write) -> None:
+    assert LACKING.lacks == "a lemma"
+    assert PROVED.lacks == ""
+    assert replace(PROVED, void=EDITED).lacks == replace(LACKING, void=EDITED).lacks == EDITED
+    assert PROVED.is_proved
+    assert not LACKING.is_proved
+    assert not replace(PROVED, void=EDITED).is_proved
+    assert replace(PROVED, void=EDITED).proof() is None
+    assert room.certificates_of("a-pass-without-certificates") is None

@@ -24,7 +24,7 @@ _OURS = "onnx_passes"
 
 
 def deciding_of(chosen: RunSettings, planned: Plan, choices: Choices, imports: Iterable[str]) -> Deciding:
-    """Gather what affects results: options that differ from their defaults, and files with their digests.
+    """Return the inputs of a run that affect its results: the pipeline, changed options, file digests and versions.
 
     Datasets are identified by their stamps: they may be too large to read.
     """
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
 
 
 def _modules(planned: Plan, imports: Iterable[str]) -> Iterator[Path]:
-    """List the files of modules of the user: imported ones, and those that define passes of the plan."""
+    """Yield the files of user modules: imported modules, and modules that define passes of the plan."""
     passes = {type(step.pass_).__module__ for _, step in planned.walk()}
     for name in {*imports, *(module for module in passes if module.partition(".")[0] != _OURS)}:
         file = name if name.endswith(".py") else getattr(sys.modules.get(name), "__file__", None)

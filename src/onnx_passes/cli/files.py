@@ -1,4 +1,4 @@
-"""Output files: refuse those that cannot be written before the work starts."""
+"""Output files: refuse unwritable paths before the work starts, and write text atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs over several models: the files that they read, and those that they write."""
+"""Runs over several models: their input files and output files."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class PassBuilder:
             raise PipelineSyntaxError(error.what, text, item.at, hint=error.hint) from None
 
     def _unless_skipped(self, found: Resolved, item: PipelineItem, text: str, *, own: bool) -> list[Pass]:
-        """Construct a pass or group; nothing if it, or all of its members, are skipped."""
+        """Construct a pass or group; return an empty list if it, or each of its members, is skipped."""
         if self.leaves_out(found.name, *(() if found.is_group else (found.entries[0].name,))):
             return []
         try:

@@ -108,7 +108,7 @@ class Entry:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Entry:
-        """Read what ``to_json`` wrote."""
+        """Return the entry whose ``to_json`` is the given data."""
         plain: dict[str, Any] = dict(data)
         for key in _TUPLES:
             plain[key] = tuple(data.get(key, ()))

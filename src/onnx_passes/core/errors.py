@@ -1,4 +1,4 @@
-"""Errors for users: what is wrong, where, and what to do next, each with its exit code."""
+"""Errors for users: a message, the place, a hint for the next step, and an exit code."""
 
 from __future__ import annotations
 

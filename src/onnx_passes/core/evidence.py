@@ -1,4 +1,4 @@
-"""Evidence on two axes: what is preserved, and how that is known.
+"""Evidence on two axes: the preserved semantics, and the kind of proof or test that shows it.
 
 Rewrites follow one another, so evidence is composed along a run. Semantics that every rewrite preserves are preserved
 by the run: floats bit by bit, quantization levels of exact arithmetic, or real numbers. Exact arithmetic may follow
@@ -35,7 +35,7 @@ STEP = 0
 
 @dataclass(frozen=True)
 class Finding:
-    """Preserved semantics, and how that is known."""
+    """Preserved semantics, and the kind of proof or test that shows it."""
 
     preserved: str
     known: str
@@ -68,7 +68,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class BodyEvidence:
-    """How a graph that a step changed inside a model ran: a branch, the body of a loop or a called function.
+    """Evidence of a graph that a step changed inside a model: a branch, the body of a loop or a called function.
 
     ``how`` is ``reached`` if the samples of the run take it, ``alone`` if it ran ``runs`` times by itself on the values
     around it, ``drawn`` if these were drawn, and ``unchecked`` for a ``reason``.
@@ -86,7 +86,7 @@ class BodyEvidence:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What running the model showed of a step: by which check, on how many samples, how close.
+    """Evidence of a step from running the model: the claim checked, number of samples and largest differences.
 
     ``level`` is the text of a finding, or one of ``unchanged``, ``unverified`` and ``failed``. ``bodies`` are the
     graphs inside the model that the step changed.
@@ -144,7 +144,7 @@ class RewriteProof:
 
     @property
     def level(self) -> str:
-        """Return the strongest finding as text; empty if there is no proof."""
+        """Return the strongest finding as text, or an empty string if the rewrite is not proved."""
         strongest = min(self.preserves, key=PRESERVED.index, default="")
         return f"{strongest}:{self.known}" if strongest else ""
 
@@ -159,7 +159,7 @@ class RewriteProof:
 
 @dataclass(frozen=True)
 class StepEvidence:
-    """Evidence of a step: from running it, and from proofs of its rewrites, whose number is given."""
+    """Evidence of a step: from running it, and from proofs of its rewrites; ``rewrites`` is their number."""
 
     shown: Evidence | None
     proofs: Sequence[RewriteProof]
@@ -232,7 +232,7 @@ def _findings(steps: Sequence[StepEvidence]) -> list[Finding]:
 
 
 def _after(kept: Mapping[str, int], step: StepEvidence) -> Mapping[str, int]:
-    """Return the semantics that are preserved up to and including a step, with how each is known."""
+    """Return the semantics that are preserved up to and including a step, with the index of each in ``KNOWN``."""
     ways: list[Mapping[str, int]] = []
     if step.is_known:
         proved = kept

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Instrument:
-    """Hooks around pipeline, pass and rule application; override what you need.
+    """Hooks around pipeline, pass and rule application, all empty; subclasses override some of them.
 
     A ``before_…`` hook of a pass or a rewrite may veto it by returning the reason as text.
     """

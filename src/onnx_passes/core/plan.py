@@ -1,4 +1,4 @@
-"""The dependency plan: requested passes, those that they need and those that follow, in a stable order."""
+"""The dependency plan: requested passes, their prerequisites and their follow-up passes, in a stable order."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Plan:
 
     @property
     def requested(self) -> list[Pass]:
-        """Return the requested passes, without those that they need or that follow them."""
+        """Return the requested passes, without their prerequisites and follow-up passes."""
         return [step.pass_ for step in self.steps if step.why.reason == "requested"]
 
     def claims(self, kind: ClaimKind) -> bool:

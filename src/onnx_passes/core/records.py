@@ -44,7 +44,7 @@ class Status(StrEnum):
 
 @dataclass
 class RuleRecord:
-    """How often a rule was tried, matched, refused (by reason) and applied, and its seconds of processor time.
+    """Numbers of tries, matches, refusals (by reason) and applications of a rule, and its seconds of processor time.
 
     ``owner`` is the pass of the rule if it is not that of the step.
     """
@@ -130,7 +130,7 @@ class StepRecord(Displayed):
 
     @property
     def level(self) -> str:
-        """Return what the step preserves and how that is known, as text."""
+        """Return the semantics that the step preserves, and the kind of evidence for it, as text."""
         return level_of([self.all_evidence])
 
     def to_json(self) -> dict[str, Any]:

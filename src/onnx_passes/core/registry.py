@@ -151,7 +151,7 @@ class Registry:
         return cls
 
     def _put(self, entry: Entry) -> None:
-        """Enter a pass, in the place of what was known of it."""
+        """Add the entry of a pass, or replace its earlier entry."""
         known = self._entries.get(fold(entry.name))
         if known is not None:
             self._others.remove(known)

@@ -1,4 +1,4 @@
-"""Attempts to match a rule at a node: how far each matched, and what stopped it."""
+"""Attempts to match a rule at a node: the matched part of the pattern, and the reasons for stopping."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Attempt to match a rule: the node it started from, the matched part of the pattern, and what stopped it.
+    """Attempt to match a rule: its first node, the matched part of the pattern, and the reasons why it stopped.
 
     Hand-written passes have no pattern: its size is 0. ``nodes`` and ``bindings`` are those of the copy of the model on
     which the attempt was made.

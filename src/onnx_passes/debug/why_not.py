@@ -1,4 +1,4 @@
-"""Why a rule does not apply: how far it matches at every candidate root, and what stops it."""
+"""Why a rule does not apply: the longest partial match at each candidate root, and the reason why it stops."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def why_not(
     top: int = 5,
     options: Mapping[str, Mapping[str, object]] | None = None,
 ) -> WhyNot:
-    """Explain where the rules of a pass apply and, where they do not, how far they match and what stops them.
+    """Explain where the rules of a pass apply and, elsewhere, how far they match and why matching stops.
 
     ``at`` is a node, one of its outputs, or the name of either; without it every possible root is tried, and the
     ``top`` best attempts of every rule are kept. Passes that the pass needs are run first. The model is not changed.

@@ -120,7 +120,7 @@ def standard_operators() -> frozenset[str]:
 
 
 def misspelt(domain: str, op_type: str) -> str | None:
-    """Name the operators of ONNX that were probably meant; nothing for those that exist, or are of someone else's."""
+    """Return a hint with similar names of ONNX operators; None for known operators and for other domains."""
     if domain not in ("", "ai.onnx") or is_standard(op_type):
         return None
     # Names with less similarity may be plug-ins in the wrong domain.

@@ -1,4 +1,4 @@
-"""The current model in versions: what each visit finds changed, at a cost proportional to the changes."""
+"""The current model in versions: each visit returns the changes, at a cost proportional to their number."""
 
 from __future__ import annotations
 

@@ -349,7 +349,7 @@ def _registered(name: str) -> type[Pass] | None:
 
 
 def _labels(applied: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    """Call a rule by its name and, where that is not enough, by its pass and line."""
+    """Return the labels of rules: the name, with pass and line if several rules have this name."""
     names = Counter(name for name, _ in applied)
     owned = Counter((name, owner) for (name, _), owner in applied.items())
     labels: dict[tuple[str, str], str] = {}

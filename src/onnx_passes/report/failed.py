@@ -1,4 +1,4 @@
-"""Show how a run got to where it failed."""
+"""Table of the steps of a failed run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ShowFailedRun(Instrument):
-    """Print the steps of a run that failed, where metrics show how it went downhill."""
+    """Instrument that prints the measured metrics of the steps of a failed run."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console

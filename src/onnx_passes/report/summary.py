@@ -32,7 +32,7 @@ class RunSummary:
 
     @classmethod
     def of(cls, record: RunRecord, stored: Pair | None = None) -> Self:
-        """Sum up a run; bytes are those of files where these are known, else those of weights."""
+        """Return the summary of a run; sizes are those of the files if ``stored``, else those of the weights."""
         before, after = record.before, record.after
         sizes = stored or (before.bytes, after.bytes)
         return cls(
@@ -56,7 +56,7 @@ class RunSummary:
 
     @property
     def nodes_text(self) -> str:
-        """Return the nodes before and after, and how many percent that is."""
+        """Return the numbers of nodes before and after, and the change in percent."""
         before, after = self.nodes
         change = f" ({100 * (after - before) / before:+.0f} %)".replace("-", "−") if before and after != before else ""
         return f"{before} → {after} nodes{change}"

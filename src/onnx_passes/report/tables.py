@@ -52,7 +52,7 @@ def show_run(record: RunRecord, *, rules: bool = False, console: Console | None 
 
 
 def step_tables(record: RunRecord, console: Console) -> list[Table]:
-    """Tabulate the steps, with metrics in a table of their own where one is too wide."""
+    """Tabulate the steps; metrics get a separate table if one table is too wide."""
     columns, rows = _steps(record, dict(record.metrics), console.width)
     if not record.metrics or sum(_widest(columns, rows)) + 2 * (len(columns) - 1) <= console.width:
         return [fitted_table(columns, rows, console.width)]

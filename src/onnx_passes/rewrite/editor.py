@@ -97,7 +97,7 @@ class Editor:
         return Rewrite(self, self._record(rule), root, tuple(matched) or (root,), many=many)
 
     def refuse(self, rule: str, reason: str, node: ir.Node | None = None, at: ir.Value | ir.Node | None = None) -> None:
-        """Count a refusal where no rewrite was begun."""
+        """Count a refusal before any rewrite was begun."""
         record = self._record(rule)
         record.tried += 1
         self.count_refusal(record, reason, node, at)
@@ -293,7 +293,7 @@ class Editor:
         return isinstance(self.scope.container, ir.Graph) and self.scope.model.ir_version >= _INITIALIZERS_SINCE
 
     def _is_refused(self, rule: str, nodes: Sequence[ir.Node]) -> bool:
-        """Refuse to change nodes that are kept, or not meant."""
+        """Return whether nodes are protected or not selected, and count the refusal."""
         reason = self.objection(nodes)
         if reason:
             self.refuse(rule, reason, nodes[-1] if nodes else None)

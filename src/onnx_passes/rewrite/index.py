@@ -119,9 +119,9 @@ class RuleIndex:
         return self.reach(node) > 0
 
     def reach(self, node: ir.Node) -> int:
-        """Return how far up from a node its rules look; 0 if no rule has such a node as its root.
+        """Return the depth of the deepest pattern rooted at such a node; 0 if no rule has such a node as its root.
 
-        A node whose rules are not compiled was never looked at: whatever changed, it has to be.
+        A node whose rules are not compiled was never visited: after any change it must be.
         """
         operator = (node.domain, node.op_type)
         if operator not in self._rules_of:
@@ -150,6 +150,6 @@ def _needed_constant(rule: Rule, root: NodePattern) -> int | None:
 
 
 def _place(rule: Rule, root: NodePattern, slot: int) -> int:
-    """Return where an input of the pattern may be found among those of a node."""
+    """Return the position of a pattern input among the inputs of a node; any position if operands may be swapped."""
     swaps = rule.commute and is_commutative(root.domain, root.op_type)
     return _ANY_INPUT if swaps else slot

@@ -295,7 +295,7 @@ class LawPass(Transformation, RewriteRuleSetPass):
         return () if cls.laws else ("laws",)
 
     def chosen(self) -> Sequence[Law]:
-        """Return the laws that the options ask for: all, where there are none."""
+        """Return the laws that the options select; all laws unless a subclass has options."""
         return self.laws
 
     def rules(self) -> Sequence[Rule]:
@@ -305,7 +305,7 @@ class LawPass(Transformation, RewriteRuleSetPass):
 
 @dataclass(frozen=True)
 class _Condition:
-    """A condition, compiled, and the names whose value is shown where it does not hold."""
+    """Compiled condition, and the names of values to report if it does not hold."""
 
     holds: Term
     reason: str

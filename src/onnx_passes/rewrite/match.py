@@ -48,7 +48,7 @@ class Bindings:
 
 @dataclass
 class Partial:
-    """How far a match came and why it went no further.
+    """Partial match: its matched nodes, and the reason why matching stopped.
 
     ``nodes`` are the parts of the pattern that were found by then, each with its node. Where inputs may be swapped,
     several ways end equally far: ``failures`` has them all, ``reason`` and ``at`` are those of the first.

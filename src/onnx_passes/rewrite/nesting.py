@@ -1,4 +1,4 @@
-"""Where the graphs of a model lie in each other, what is visible from where, and what depends on what.
+"""Nesting of the graphs of a model, visibility of their values, and order of their nodes by dependencies.
 
 Topological ranks follow edits, so that a rewrite can be refused if it closes a cycle.
 """
@@ -25,7 +25,7 @@ class Order:
         self.update(graph)
 
     def update(self, nodes: Iterable[ir.Node]) -> None:
-        """Rank nodes that are new, and lift whatever uses nodes that are new or have new users."""
+        """Rank new nodes, and raise the ranks of nodes that use them, directly or through other nodes."""
         waiting = list(nodes)
         for node in waiting:
             if node not in self._ranks:
@@ -40,7 +40,7 @@ class Order:
                     waiting.append(user)
 
     def reaches(self, values: Iterable[ir.Value], targets: set[ir.Node]) -> bool:
-        """Tell whether a target uses one of the values, be it through other nodes or subgraphs."""
+        """Return whether a target uses one of the values, directly or through other nodes or subgraphs."""
         last = max((self._ranks.get(node, 0) for node in targets), default=-1)
         waiting = list(self._present(user for value in values for user in value.consumers()))
         seen = set(waiting)
@@ -57,7 +57,7 @@ class Order:
         return False
 
     def around(self, node: ir.Node) -> ir.Node | None:
-        """Return the node of this graph that a node is or lies in; a node outside of any graph has none."""
+        """Return the node of this graph that is or encloses a node; None if there is none."""
         outer: ir.Node | None = node
         while outer is not None and outer.graph is not self._graph:
             outer = None if outer.graph is None else self._owners.get(outer.graph)
@@ -71,7 +71,7 @@ class Order:
 
 
 def is_sorted(graph: ir.Graph) -> bool:
-    """Tell whether each node of a graph comes behind those that it, or a subgraph of it, reads from."""
+    """Return whether each node of a graph follows the producers of all values that the node or its subgraphs use."""
     before: set[ir.Node | None] = {None}
     for node in graph:
         for value in used_values(node):

@@ -253,7 +253,7 @@ OPERATORS = PatternBuilder()
 
 
 def _value(value: Any) -> Var:
-    """Return the pattern that is meant by an input: a number means a constant, a function a check."""
+    """Return the pattern for an input: a constant for a number, a checked value for a function."""
     if isinstance(value, Var):
         return value
     if is_of_onnxscript(value):

@@ -40,7 +40,7 @@ class RefusalError(Exception):
 
 
 def refusal_of(error: Exception) -> Refusal | None:
-    """Return the refusal that an exception is: ours or that of onnxscript; None for any other."""
+    """Return the refusal of a RefusalError or of a match failure of onnxscript; None for other exceptions."""
     if isinstance(error, RefusalError):
         return Refusal(error.reason, error.at)
     if is_of_onnxscript(error) and hasattr(error, "failure_sources"):

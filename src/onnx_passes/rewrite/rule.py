@@ -73,7 +73,7 @@ def find_roots(pattern: GraphPattern) -> tuple[NodePattern, ...]:
 
 
 def order_roots(roots: Sequence[NodePattern], first: int) -> tuple[Link, ...]:
-    """Order the other roots so that each is reached from what is bound before it, where that is possible."""
+    """Order the other roots so that, where possible, each is reached from a value that earlier roots bind."""
     seen = _cone(roots[first])
     waiting = [root for i, root in enumerate(roots) if i != first]
     links: list[Link] = []
@@ -87,7 +87,7 @@ def order_roots(roots: Sequence[NodePattern], first: int) -> tuple[Link, ...]:
 
 
 def bound_value(pattern: Var, state: Bindings) -> ir.Value | None:
-    """Return what a value pattern is bound to, if it is bound to a value."""
+    """Return the value that a value pattern is bound to; None if it is not bound to a value."""
     if isinstance(pattern, ResultPattern):
         node = state.nodes.get(pattern.node)
         return None if node is None else node.outputs[pattern.index]

@@ -34,7 +34,7 @@ class Scope:
         return _Referenced(self.container)
 
     def forget_references(self) -> None:
-        """Look anew for names that annotations refer to: these or the tensors have got others."""
+        """Discard the collected names of annotated tensors, because annotations or tensors have been renamed."""
         self.__dict__.pop("keep", None)
 
     def derive(self, claim: Callable[[str], str], name: str, suffix: str) -> str:

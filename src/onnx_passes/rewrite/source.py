@@ -1,4 +1,4 @@
-"""Where the functions of a rule are written."""
+"""Source locations of the functions of a rule."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def constant_for(old: ir.Value, tensor: ir.TensorProtocol, scope: Scope, *, as_n
 
 
 def put_constant(old: ir.Value, new: ir.Value) -> None:
-    """Let everything read a constant instead of a value, which loses its name; the node that computed it stays."""
+    """Replace all uses of a value by a constant and clear the name of the value; its producer stays."""
     node, graph = old.producer(), old.graph
     assert node is not None
     assert isinstance(graph, ir.Graph)

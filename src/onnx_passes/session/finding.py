@@ -28,7 +28,7 @@ _FEW = 20
 
 @dataclass(frozen=True)
 class Miss:
-    """A place where a rule did not apply: how far it matched, and why it stopped."""
+    """Node at which a rule did not apply: the progress of the match, and the reasons why it stopped."""
 
     rule: str
     node: str
@@ -49,7 +49,7 @@ class Matches(Sequence[Match], Displayed):
     found: tuple[Match, ...]
     missed: tuple[Miss, ...] = ()
     more: int = 0
-    """How many misses are not listed."""
+    """Number of misses that are not listed."""
 
     @overload
     def __getitem__(self, index: int) -> Match: ...

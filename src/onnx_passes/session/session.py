@@ -171,11 +171,11 @@ class Session(Displayed):
         return find(self.model, what)
 
     def matches(self, what: PassLike | Rule, /, **options: object) -> Matches:
-        """Return where a pass would apply, and where it nearly does with the reasons; nothing is changed."""
+        """Return the matches of a pass, and its near misses with the reasons; the model is not changed."""
         return matches_of(self.model, with_options(what, options))
 
     def preview(self, what: Passes, /, **options: object) -> ModelDiff:
-        """Return the unverified changes of passes; nothing is changed."""
+        """Return the unverified changes that passes would make; the model is not changed."""
         passes: Any = with_options(what, options)
         return diff(self.model, apply(self.model, passes, verify=False).model)
 

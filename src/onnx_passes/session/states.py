@@ -86,7 +86,7 @@ class StateHistory(Sequence[SessionState], Displayed):
         return len(self.states)
 
     def rows(self) -> Iterator[tuple[SessionState, int, int, bool]]:
-        """Iterate over the states, with how many nodes they have, by how many that changed, and whether they hold."""
+        """Iterate over the states with their numbers of nodes, the changes of these, and False for undone states."""
         before = count_nodes(self.states[0].model)
         for state in self.states:
             nodes = count_nodes(state.model)

@@ -55,7 +55,7 @@ def dask_cluster(scheduler: str, *, store: str | None = None, uses_store: bool =
 
 @contextlib.contextmanager
 def cluster_of(workers: Workers, size: int, *, store: str | None = None) -> Generator[Cluster]:
-    """Accept any executor of ``concurrent.futures`` whose workers are processes; ``size`` of them work at once."""
+    """Yield a cluster of any ``concurrent.futures`` executor with worker processes; ``size`` of them work at once."""
     with _store(store) as place:
         cluster = Cluster(workers, size, place)
         require_fit(cluster)

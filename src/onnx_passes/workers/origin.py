@@ -23,7 +23,7 @@ class Machine:
     versions: Versions
 
     def differences(self, ours: Versions) -> list[str]:
-        """Return the packages whose versions differ here and there."""
+        """Return the packages whose versions differ between this machine and the other one."""
         here, there = dict(ours), dict(self.versions)
         return [
             f"{package} {there.get(package, 'none')} and not {here.get(package, 'none')}"

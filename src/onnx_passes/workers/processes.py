@@ -109,7 +109,7 @@ class Processes:
 
 
 def _ended(pool: ProcessPoolExecutor) -> Ended | None:
-    """Return how the process of a pool ended; None if unknown."""
+    """Return the signal or exit code that ended the process of a pool; None if unknown."""
     codes = [process.exitcode for process in (pool._processes or {}).values()]  # pyright: ignore[reportPrivateUsage]
     if len(codes) != 1 or codes[0] is None:
         return None

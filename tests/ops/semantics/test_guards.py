@@ -149,3 +149,17 @@ def test_thresholds_belong_to_the_channels_of_the_layout(layout: str, shape: tup
     definition = definition_of(given.graph[0])
     thresholds = given.graph.initializers["t"].const_value.numpy()
     np.testing.assert_array_equal(definition.compute([x, thresholds], definition.checked(given.graph[0])), expected)
+
+
+@pytest.mark.parametrize(
+    ("body", "missing"),
+    [("y = Gather(c, i)", 1), ("y = GatherElements(c, i)", 1), ("y = Compress(c, k)", 1), ("y = NonZero(c)", 0)],
+)
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_missing_input_is_refused_by_name(body: str, missing: int, fold: bool):
+    constants = "float[3] c = {1, 2, 3}, int64[2] i = {0, 1}, bool[3] k = {1, 0, 1}"
+    broken = model("float[2] x => float[2] y", body, constants)
+    broken.graph[0].replace_input_with(missing, None)
+    terms = Terms()
+    with pytest.raises(UnsupportedError, match=f"lacks input {missing}"):
+        Evaluation(broken, terms, fold=fold).outputs(variables(terms, broken))

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from onnx_passes.verify.proving.congruence import METHOD
+from onnx_passes.verify.proving.congruence import METHOD, disagreement, has_same_bits
 from tests.verify.proving.windows import Q, is_exact, prove
 
 CONSTANTS = (
@@ -59,3 +60,38 @@ def test_a_neutral_constant_that_raises_the_rank_is_not_dropped():
 def test_what_stands_elsewhere_in_a_model_is_one():
     assert is_exact(prove("float[2] x", "y = Exp(x)", "y = Identity(a)", inside="a = Exp(x)"))
     assert not is_exact(prove("float[2] x", "y = Exp(x)", "y = Identity(a)", inside="a = Sin(x)"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ignores", "agree"),
+    [
+        ([1.0, np.nan], [1.0, np.nan], (), True),
+        ([1.0, np.nan], [1.0, 2.0], (), False),
+        ([1.0, 2.0], [1.0, np.nan], ("nsz",), False),
+        ([np.inf, 2.0], [-np.inf, 2.0], ("nsz",), False),
+        ([0.0, 2.0], [-0.0, 2.0], (), False),
+        ([0.0, 2.0], [-0.0, 2.0], ("nsz",), True),
+        ([0.0, 2.0], [-0.0, 3.0], ("nsz",), False),
+        ([1.0, 2.0], [np.nextafter(np.float32(1), np.float32(2)), 2.0], ("nsz",), False),
+    ],
+)
+def test_results_disagree_as_numpy_says(old: list[float], new: list[float], ignores: tuple[str, ...], *, agree: bool):
+    arrays = [np.array(numbers, np.float32) for numbers in (old, new)]
+    assert (disagreement(arrays[:1], arrays[1:], ignores) is None) is agree
+    assert disagreement(arrays[:1], [arrays[1].astype(np.float64)], ("nsz",)) is not None
+    assert disagreement(arrays[:1], [arrays[1][None]], ("nsz",)) is not None
+    both = [arrays[0], arrays[0]], [arrays[0], arrays[1]]
+    assert (disagreement(*both, ignores) is None) is agree
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint16", "float16", "float32", "int64", "float64", "complex128", "bool"])
+def test_one_bit_is_enough_for_arrays_to_be_others(kind: str):
+    array = np.array([0, 1, 0, 1], kind)
+    assert has_same_bits(array, array.copy())
+    for place in range(array.nbytes):
+        changed = array.copy()
+        changed.view(np.uint8)[place] ^= 1
+        assert not has_same_bits(array, changed)
+    assert not has_same_bits(array, array[None])
+    assert not has_same_bits(array, array[:3])
+    assert not has_same_bits(np.array(["a"], object), np.array(["a"], object))

@@ -18,7 +18,8 @@ from tests.verify.proving.windows import HEAD, Q, _application
 CONSTANTS = (
     "float one = {1}, float[1,1] single = {2}, float[1,1,1,1] higher = {2}, float[3] row = {1, 2, 3},"
     " float[2,1] column = {1, 2}, float[4] long = {1, 2, 3, 4}, uint8[2] zeros = {0, 0}, uint8[3] points = {1, 2, 3},"
-    " float[2] pair = {1, 2}, float[3,1] tall = {1, 2, 3}"
+    " float[2] pair = {1, 2}, float[3,1] tall = {1, 2, 3},"
+    " float[2,3] grid = {1, 2, 3, 4, 5, 6}"
 )
 
 
@@ -42,6 +43,7 @@ def axes_of(body: str, signature: str = "float[5,2,3] x") -> dict[int, int] | st
         ("y = Mul(x, row)", {2: 3}),
         ("y = Mul(x, column)", {1: 2}),
         ("a = Mul(x, column) y = Add(a, row)", {1: 2, 2: 3}),
+        ("y = Mul(x, grid)", {1: 2, 2: 3}),
         ("y = BatchNormalization(x, pair, pair, pair, pair)", {1: 2}),
         ("y = QuantizeLinear <axis = 1> (x, pair, zeros)", {1: 2}),
         ("y = QuantizeLinear <axis = 2> (x, row, points)", {2: 3}),
@@ -62,6 +64,8 @@ def test_axes_are_those_along_which_constants_vary(body: str, axes: dict[int, in
         ("y = Mul(x, row)", "float[5,2,1] x"),
         ("y = Mul(x, row)", "float[5,2,N] x"),
         ("y = Mul(x, column)", "float[5,1,3] x"),
+        ("y = Mul(x, grid)", "float[5,1,3] x"),
+        ("y = Mul(x, grid)", "float[5,2,1] x"),
         ("y = BatchNormalization <training_mode = 1> (x, pair, pair, pair, pair)", "float[5,2,3] x"),
         ("y = Transpose(x)", "float[5,2,3] x"),
         ("y = Softmax(x)", "float[5,2,3] x"),

@@ -53,7 +53,7 @@ def command(
     size: int,
     solver: bool,
 ) -> int:
-    """Prove, fragment by fragment, that AFTER computes what BEFORE does, for every input of its shapes.
+    """Prove, fragment by fragment, that AFTER computes the same results as BEFORE for every input of its shapes.
 
     Unchanged parts are matched from the inputs and outputs inward. The remaining fragments are proved bit by bit
     (proved-here), in real numbers with a rounding bound (equal-in-reals), or refuted by a counterexample that ONNX

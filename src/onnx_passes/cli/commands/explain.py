@@ -1,4 +1,4 @@
-"""``onnx-passes explain``: what a pass rewrites, refuses and promises, and the semantics of a custom operator."""
+"""``onnx-passes explain``: rewrites, refusals and claims of a pass, and the semantics of a custom operator."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from onnx_passes.cli.options import config_option, running_options, show
 @config_option
 @running_options
 def command(model: str, rule: str, at: str | None, top: int, config_file: str | None, as_json: bool) -> None:
-    """Explain where RULE applies to MODEL, and what stops it elsewhere; RULE is any pass that announces its rewrites.
+    """Explain where RULE applies to MODEL, and why it fails elsewhere; RULE is any pass that announces its rewrites.
 
     Shows the longest partial matches: the node of each part of the pattern, where matching stopped and why; for
     hand-written passes, the reasons that they gave. Passes that the rule needs are run first.

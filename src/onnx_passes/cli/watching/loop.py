@@ -100,7 +100,7 @@ class WatchedRun:
         return True
 
     def outcome(self) -> WatchOutcome:
-        """Return the outcome of the run; one that crashed has written none."""
+        """Return the outcome of the run; an error with the exit code if it crashed without writing one."""
         code = self._process.wait()
         try:
             told = json.loads(self._note.read_text(encoding="utf-8"))

@@ -46,7 +46,7 @@ class ReportServer:
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     def announce(self, error: str = "") -> None:
-        """Let all pages reload; an error is shown over the last report."""
+        """Make all open pages reload; an error is shown above the last report."""
         with self._news:
             self.error = error
             self._version += 1
@@ -73,7 +73,7 @@ class ReportServer:
         return f"{before}{banner}{_SCRIPT % version}{tag}{after}"
 
     def wait_for_news(self, seen: int) -> int | None:
-        """Return the number of a newer report, None if there is none for a while."""
+        """Wait for a newer report and return its number; None if none arrives in time."""
         with self._news:
             self._news.wait_for(lambda: self._closed or self._version > seen, _HEARTBEAT)
             return self._version if self._version > seen else None

@@ -1,4 +1,4 @@
-"""A failing case: a model, the samples it fails on, every value that was seen while it ran, and cuts of it."""
+"""Failing case: a model, the samples it fails on, the recorded values of a run, and cuts of the model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def taken_branches(model: ir.Model, values: Mapping[str, Sequence[np.ndarray[Any
 
 
 def hoisted(model: ir.Model, branches: Sequence[Branch]) -> None:
-    """Put branches in the place of their If nodes, keeping names where they are free."""
+    """Replace If nodes by one of their branches; names of the branch are kept where they are free."""
     graph = model.graph
     nodes, names = list(graph), Names.of(model.graph)
     for at, name in branches:
@@ -143,7 +143,7 @@ def tensor_of(array: Array, name: str | None) -> ir.TensorProtocol:
 
 
 def declare(value: ir.Value, arrays: Sequence[Array]) -> None:
-    """Give a value the type that was seen, and the shape unless the declared one fits and says as much."""
+    """Set the type and shape of a value to those of recorded arrays; a declared shape that fits is kept."""
     dtype = dtype_of(arrays[0])
     if value.dtype is not dtype or not isinstance(value.type, ir.TensorType):
         value.type = ir.TensorType(dtype)
@@ -165,7 +165,7 @@ def _fits(declared: ir.Shape, shape: tuple[int, ...]) -> bool:
 
 
 def settle_symbols(inputs: Iterable[ir.Value], values: Mapping[str, Sequence[Array]]) -> None:
-    """Make dimensions static where one name would stand for two sizes."""
+    """Make dimensions static if their symbolic name has two sizes in one sample."""
     ports = [(value, values[value.name or ""]) for value in inputs if value.name in values and value.shape is not None]
     sizes: dict[tuple[str, int], set[int]] = {}
     for value, arrays in ports:
@@ -223,7 +223,7 @@ class Cutter:
         return self._build(fragment) if outputs and all(map(self._is_available, fragment.inputs)) else None
 
     def _outputs(self, node: ir.Node, kept: Collection[int]) -> list[ir.Value]:
-        """Choose what is seen of a node from outside, at least something if nothing reads it."""
+        """Return the outputs of a node that are read outside the kept nodes; its first output if nothing reads any."""
         readers = {value: self._readers.get(value, ()) for value in node.outputs}
         chosen = [v for v in node.outputs if v.is_graph_output() or any(reader not in kept for reader in readers[v])]
         if not chosen and not any(readers.values()):

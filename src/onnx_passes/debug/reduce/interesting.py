@@ -1,4 +1,4 @@
-"""What counts as the failure that a reduction must keep: how a pipeline fails, or what a command says."""
+"""Predicates of the failure that a reduction must keep: failure of a pipeline, or exit code of a command."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RULE = re.compile(r", by (.+)$")
 
 @dataclass(frozen=True)
 class Symptom:
-    """How a pipeline fails: in which pass, in which way, by which rule; ``others`` are the ways of further outputs."""
+    """Symptom of a failing pipeline: pass, kind and rule; ``others`` are the kinds of failure of further outputs."""
 
     step: str
     kind: str
@@ -55,7 +55,7 @@ class Symptom:
 
 @dataclass(frozen=True)
 class Observation:
-    """A failure that was seen, the number of the step that failed, and which rules were applied in it."""
+    """Observed failure, the number of the failed step, and the rules that were applied in this step."""
 
     symptom: Symptom
     error: Exception
@@ -70,7 +70,7 @@ class Observation:
 
 
 class ByPipeline:
-    """Tells whether a pipeline fails on a model as it did the first time it was asked."""
+    """Predicate: a pipeline fails on a model with the same symptom as in the first call."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ByPipeline:
         self.symptom = symptom
 
     def on(self, planned: Plan, symptom: Symptom | None) -> ByPipeline:
-        """Return the predicate for another pipeline, and the symptom that was seen."""
+        """Return the predicate for another pipeline and a given symptom."""
         return ByPipeline(planned, self.limits, self.executor, symptom, special=self.special, seed=self.seed)
 
     def observe(self, model: ir.Model, samples: Sequence[Sample]) -> Observation | None:

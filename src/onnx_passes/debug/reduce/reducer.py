@@ -85,7 +85,7 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is left of a model, the samples that go with it, and what it took."""
+    """Reduced model with its samples, and the number of tests and seconds that the reduction took."""
 
     model: ir.Model = field(repr=False)
     samples: list[Sample] = field(repr=False)
@@ -110,7 +110,7 @@ def reduce(
     executor: Executor | None = None,
     most_seconds: float = 300.0,
 ) -> Reduction:
-    """Make a model and its samples as small as possible while ``fails`` says that they fail.
+    """Make a model and its samples as small as possible while ``fails`` holds for them.
 
     ``fails`` leaves what it is given unchanged. What it is asked about, the checker of onnx accepts, and what is kept
     runs on its samples, as far as that is true of the model to begin with. Without samples only the structure is
@@ -231,7 +231,7 @@ class _Reducer:
 
 
 def minimise(items: list[int], test: Callable[[Sequence[int]], bool]) -> list[int]:
-    """Remove chunks, large ones first, while ``test`` holds of what is left; at least one item stays."""
+    """Remove chunks, large ones first, while ``test`` holds for the remaining items; at least one item stays."""
     size = len(items) // 2
     while size:
         start = len(items)

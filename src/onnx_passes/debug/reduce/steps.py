@@ -52,7 +52,7 @@ def _keep_outputs(model: ir.Model, kept: set[int]) -> bool:
 
 
 def no_functions(case: FailingCase) -> Iterator[Proposal]:
-    """Put the bodies of all functions in the place of their calls."""
+    """Replace all function calls by the bodies of the functions."""
     if case.model.functions:
         yield lambda: edited(case, _inline)
 
@@ -65,7 +65,7 @@ def _inline(model: ir.Model) -> bool:
 
 
 def no_branches(case: FailingCase) -> Iterator[Proposal]:
-    """Put a branch in the place of its If node."""
+    """Replace an If node by one of its branches."""
     for at, node in branching(case.model):
         for name in (name for name in BRANCHES if name in node.attributes):
             yield lambda at=at, name=name: edited(case, lambda model: _hoist(model, at, name))
@@ -77,7 +77,7 @@ def _hoist(model: ir.Model, at: int, name: str) -> bool:
 
 
 def constant_branches(case: FailingCase) -> Iterator[Proposal]:
-    """Replace the results of a branch by constants that hold what its If node returned."""
+    """Replace the outputs of a branch by constants with the recorded outputs of its If node."""
     for at, node in branching(case.model):
         if all(value.name in case.values for value in node.outputs):
             for name in (name for name in BRANCHES if name in node.attributes):
@@ -141,7 +141,7 @@ def _bypass(model: ir.Model, at: int, index: int) -> bool:
 
 
 def nested_values(case: FailingCase) -> Iterator[Proposal]:
-    """Give what a node in a subgraph computes from outside, as it was recorded."""
+    """Replace the outputs of a node in a subgraph by graph inputs or initializers with their recorded values."""
     for at, node in reversed(list(enumerate(case.model.graph.all_nodes()))):
         known = [value for value in node.outputs if value.uses()]
         if (
@@ -208,7 +208,7 @@ def _drop_input(model: ir.Model, at: int, index: int) -> bool:
 
 
 def unused_parts(case: FailingCase) -> Iterator[Proposal]:
-    """Drop inputs, functions and operator sets that nothing uses, then metadata, then what is declared inside."""
+    """Drop unused inputs, nodes, functions and operator sets, metadata, and declared types of interior values."""
     yield lambda: _without_unused_inputs(case)
     for edit in (_drop_unused, _drop_metadata, _drop_opsets, _drop_value_info):
         yield lambda edit=edit: edited(case, edit)

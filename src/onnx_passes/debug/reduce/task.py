@@ -1,4 +1,4 @@
-"""Reduce the failure of a pipeline: find the pass, reduce the model before it, and leave out what is not needed."""
+"""Reduce the failure of a pipeline: find the failing pass, reduce the model before it, and drop unneeded passes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from onnx_passes.verify.samples.sources import listed
 
 @dataclass(frozen=True)
 class ReducedFailure:
-    """The reduced model, the passes that still fail on it, and how they do."""
+    """Reduced model, the pipeline that still fails on it, and the symptom of the failure."""
 
     reduction: Reduction
     pipeline: str
@@ -43,7 +43,7 @@ class ReducedFailure:
 
     @property
     def model(self) -> ir.Model:
-        """Return what is left of the model."""
+        """Return the reduced model."""
         return self.reduction.model
 
     @property
@@ -110,7 +110,7 @@ def _narrowed(
 
 
 class _Before(Instrument):
-    """Keeps the model before a step, and lets nothing run from there on."""
+    """Instrument that copies the model before a step, and skips this step and all later ones."""
 
     def __init__(self, number: int) -> None:
         self.number = number

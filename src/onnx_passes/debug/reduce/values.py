@@ -127,7 +127,7 @@ class _Axis:
 
 
 def smaller_dimensions(case: FailingCase) -> Iterator[Proposal]:
-    """Cut inputs and initializers down along axes: all of one size together, or those that meet, or one alone."""
+    """Slice inputs and initializers along axes: all axes of one size, two axes at one node, or a single axis."""
     for group in _groups(case):
         size = group[0].size
         for part in _parts(size):
@@ -234,7 +234,7 @@ def _reshaped(case: FailingCase, names: Sequence[str]) -> FailingCase:
 
 
 def _redeclared(case: FailingCase) -> FailingCase:
-    """Declare the new shapes of inputs and initializers; those of results are seen in the next run."""
+    """Declare the new shapes of inputs and initializers; shapes of computed values are recorded in the next run."""
     graph = case.model.graph
     for value in graph.inputs:
         arrays = [sample[value.name or ""] for sample in case.samples if value.name in sample]

@@ -15,9 +15,7 @@ _UPDATES = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
 def _indices(call: OperatorView, index: int, size: int | None = None) -> np.ndarray:
-    found = call.known(index)
-    assert found is not None
-    found = found.astype(np.int64)
+    found = call.required(index).astype(np.int64)
     return found if size is None else np.where(found < 0, found + size, found)
 
 
@@ -90,9 +88,7 @@ def _scatter_nd(call: OperatorView) -> Tensor:
 @SEMANTICS.of("Compress")
 def _compress(call: OperatorView) -> Tensor:
     x = call.tensor(0)
-    kept = call.known(1)
-    assert kept is not None
-    return Tensor(x.dtype, None, np.compress(kept, x.elements(call.algebra), call.get("axis", None)))
+    return Tensor(x.dtype, None, np.compress(call.required(1), x.elements(call.algebra), call.get("axis", None)))
 
 
 @SEMANTICS.of("OneHot")
@@ -173,6 +169,5 @@ def _eye_like(call: OperatorView) -> Tensor:
 
 @SEMANTICS.of("NonZero")
 def _non_zero(call: OperatorView) -> Tensor:
-    found = call.known(0)
-    assert found is not None
+    found = call.required(0)
     return Tensor(_INT64, np.array(np.nonzero(found), np.int64))

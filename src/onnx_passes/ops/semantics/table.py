@@ -85,6 +85,13 @@ class OperatorView:
             raise UnsupportedError(f"input {index} of {self.node.op_type} is not constant")
         return found
 
+    def required(self, index: int) -> np.ndarray:
+        """Return the numbers of an input. Raises UnsupportedError if they depend on data, or it is left out."""
+        found = self.known(index)
+        if found is None:
+            raise UnsupportedError(f"{self.node.op_type} lacks input {index}")
+        return found
+
     def integers(self, index: int, attribute: str = "") -> list[int] | None:
         """Return a list of integers: an input, or the attribute that older operator sets have instead."""
         if not self.has(index) and attribute in self.attributes:

@@ -156,7 +156,7 @@ class Campaign:
         return f"{found}: {rules}, {span}, {len(entries)} trials{before}, {tried}, {seconds:.0f} s of work"
 
     def _disputed(self) -> str:
-        """Return how many models were discarded because the two engines disagree on them."""
+        """Return the number of models discarded because the two engines disagree on them."""
         disputed = sum(entry.disputed for entry in self._done.values())
         return f" ({disputed} more disputed)" if disputed else ""
 

@@ -123,7 +123,7 @@ class CaseJudge:
         return applied
 
     def require(self, before: ir.Model, after: ir.Model, runs: list[tuple[Feed, Arrays]]) -> None:
-        """Raise Wrong with the most severe violation of the claim, or of what no rule may change."""
+        """Raise Wrong with the most severe violation of the claim, or of an invariant of all rules."""
         try:
             check(ir.to_proto(after))
             ready = self._executor.prepare(after, also=list(interior(after)), engine="onnxruntime")
@@ -207,7 +207,7 @@ def _compatible(old: ir.Shape | None, new: ir.Shape | None) -> bool:
 
 
 def compare_declared(model: ir.Model, values: Arrays, feed: str) -> None:
-    """Compare types and shapes that the model declares with those that occur."""
+    """Compare the declared types and shapes of a model with those of its computed values."""
     for value in (*model.graph.outputs, *interior(model)):
         array = values.get(str(value.name))
         if not isinstance(array, np.ndarray):
@@ -222,7 +222,7 @@ def compare_declared(model: ir.Model, values: Arrays, feed: str) -> None:
 def violation_inside(
     before: ir.Model, after: ir.Model, promise: Promise, feeds: Iterable[Feed], executor: Executor
 ) -> str:
-    """Return what the verdict on a claim finds in graphs inside models that no data reach; empty if nothing."""
+    """Return the violation of a claim in subgraphs that no sample reaches, as text; empty if there is none."""
     if not (Unreached.concerns(before) or Unreached.concerns(after)):
         return ""
     samples = [feed.arrays for feed in feeds if feed.name in ORDINARY]

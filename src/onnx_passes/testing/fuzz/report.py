@@ -80,7 +80,7 @@ class Finding:
 
 @dataclass
 class FuzzReport:
-    """Number of models, of those that a rule rewrote, and the findings.
+    """Number of models, number of models that a rule rewrote, and the findings.
 
     ``skipped`` models did not run before the rewrite and do not count. The ``disputed`` ones among them run, but two
     engines disagree on their results. ``dead`` names the rules that matched too few models to judge them.

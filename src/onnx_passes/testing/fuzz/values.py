@@ -1,4 +1,4 @@
-"""Values of constants: those that rules look for, and those that rules forget."""
+"""Values of constants: common operands that rules match, and special values that rules easily overlook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write certificates: prove the rules of passes and write down what came of it.
+"""Write certificates: prove the rules of passes and record the results.
 
 As a program, from the root of the sources, it writes the page of all laws and rules.
 """
@@ -54,9 +54,9 @@ def certify(
     by: Engine | None = None,
     effort: FamilyEffort | None = None,
 ) -> tuple[PassCertificates, list[RuleVerdict]]:
-    """Prove the rules of a pass, or those of the names that are wanted; of others what was known is kept.
+    """Prove the rules of a pass, or only the wanted ones; certificates of other rules are kept.
 
-    Of certificates that are current all are made ``anew``; or those that prove nothing (``open``); or none (``stale``).
+    Of the current certificates, ``anew`` renews all, only the unproved ones (``open``), or none (``stale``).
     """
     pass_ = _pass_named(pass_name)
     targets = targets_of(pass_name)
@@ -83,7 +83,7 @@ def certify(
 
 
 def _is_kept(before: RuleCertificate | None, source: str, anew: Anew) -> bool:
-    """Return whether a certificate is current and need not be made anew."""
+    """Return whether a certificate is current and need not be renewed."""
     if before is None or before.source != source:
         return False
     return anew == "stale" or (anew == "open" and before.is_proved)
@@ -98,7 +98,7 @@ def certify_all(
     jobs: int = 1,
     imports: Sequence[str] = (),
 ) -> None:
-    """Prove the rules of passes in processes that import modules first, and hand over what came of each pass."""
+    """Prove the rules of passes in processes that import modules first; call ``done`` with the results of each pass."""
     if jobs <= 1:
         for name in passes:
             done(*certify(name, wanted, anew=anew))
@@ -111,13 +111,13 @@ def certify_all(
 
 
 def _certify_remotely(pass_name: str, wanted: Sequence[str], anew: Anew) -> tuple[PassCertificates, list[RuleVerdict]]:
-    """Leave behind what cannot travel between processes: rules and models."""
+    """Return the certificates of a pass without its verdicts: rules and models cannot be sent between processes."""
     certificates, _ = certify(pass_name, wanted, anew=anew)
     return certificates, []
 
 
 def write(certificates: PassCertificates) -> None:
-    """Put the certificates of a pass where runs look for them."""
+    """Write the certificates of a pass to the file that runs read."""
     path = path_of(certificates.name)
     path.parent.mkdir(exist_ok=True)
     path.write_text(certificates.to_text(), encoding="utf-8")
@@ -152,7 +152,7 @@ def _certificate(name: str, source: str, statement: str, verdict: RuleVerdict) -
 
 
 def _statement(pass_: Pass, name: str, names: Sequence[str]) -> str:
-    """Return the text of a law, or what the documentation of a pass says that it rewrites."""
+    """Return the text of a law, or the *Rewrites* sentence of the documentation of a pass."""
     laws = REGISTRY.find(pass_.name).entries[0].laws
     if laws and len(laws) == len(names):
         return laws[names.index(name)]

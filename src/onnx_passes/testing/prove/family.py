@@ -1,7 +1,7 @@
-"""The family of a rule: small models that it rewrites, so varied that what holds for all of them holds for the rule.
+"""The family of a rule: small models that it rewrites, so varied that a proof for all of them proves the rule.
 
-Models are drawn as the fuzzer draws them, but small, and with each kind of answer in its turn; or they are variants of
-the models that the author of the rule gives, with other sizes, and other constants in the same places.
+Models are drawn as the fuzzer draws them, but small, and with the kinds of answers in round-robin order; or they are
+variants of the models that the author of the rule gives, with other sizes, and other constants in the same places.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ _FREE = 4
 
 @dataclass(frozen=True)
 class Stratum:
-    """Where in the family a model stands: its number decides its rank, types, operator set and declaration."""
+    """Position of a model in the family: its number decides its rank, types, operator set and declaration."""
 
     number: int
     exact: bool
 
     @property
     def is_free(self) -> bool:
-        """Tell whether rank and types are left to experience."""
+        """Return whether rank and types are drawn from experience."""
         return self.number % _FREE == _FREE - 1
 
     def turn(self, options: Sequence[Any], period: int = 1) -> Any:
-        """Choose by turns: another answer for every so many models."""
+        """Choose round-robin: the next option after every ``period`` models."""
         return options[self.number // period % len(options)]
 
 
 class StratifiedDraws(Draws):
-    """Answers questions by turns where the family must cover all answers, by chance elsewhere.
+    """Draws that choose round-robin where the family must cover all answers, and at random elsewhere.
 
-    Nothing surrounds the pattern: how rules deal with branches, loops and names is not theirs, but that of the driver.
+    Nothing surrounds the pattern: the driver, not the rules, handles branches, loops and names.
     """
 
     every_type: ClassVar[bool] = True
@@ -79,7 +79,7 @@ class StratifiedDraws(Draws):
         return fixed
 
     def _fixed(self, question: str, given: Sequence[Any]) -> Any:
-        """Answer what is not left to chance."""
+        """Return the answer that the stratum determines, or a draw from fewer options; None for an ordinary draw."""
         kind = question.partition(":")[0]
         first = question not in self._asked
         self._asked.add(question)
@@ -105,7 +105,7 @@ class StratifiedDraws(Draws):
         return options[self.number(0, len(options) - 1)]
 
     def freely(self, options: Sequence[T]) -> T:
-        """Leave out what surrounds a pattern: the simplest of it is nothing."""
+        """Choose the first option, the simplest one: no nodes around the pattern."""
         return options[0]
 
 
@@ -115,7 +115,7 @@ _UNBIASED = 60
 
 @dataclass(frozen=True)
 class Instance:
-    """A model, and what the rule makes of it; both with static inputs. ``answers`` are the choices that led to it."""
+    """Model and its rewrite by the rule, both with static inputs; ``answers`` are the choices of the generator."""
 
     number: int
     before: ir.Model
@@ -125,7 +125,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class FamilyEffort:
-    """How many models are drawn, and how many instances a family has; more are drawn while there are not enough."""
+    """Number of models to draw and of instances of a family; more models are drawn while instances are too few."""
 
     models: int = 400
     most_models: int = 2400
@@ -134,7 +134,7 @@ class FamilyEffort:
 
 
 def family_of(target: FuzzTarget, effort: FamilyEffort | None = None) -> Iterator[Instance]:
-    """Yield models that a rule rewrites until they cover what there is to choose; the same ones every time.
+    """Yield models that a rule rewrites until they cover the choices of the generator; the order is deterministic.
 
     A model is taken if it answers a question of the generator in a new way: another rank, size, type, constant,
     attribute, broadcasting, or constness of an operand.
@@ -190,7 +190,7 @@ def _draw(
 
 
 def _case(target: FuzzTarget, draws: StratifiedDraws, *, dyadic: bool) -> Case:
-    """Draw a model, or vary one of those that the author of the rule gives."""
+    """Draw a model, or vary one of the models that the author of the rule gives."""
     if target.hints.models and draws.often("model of the author", percent=50):
         model = from_text(draws.choose("model", target.hints.models), target.name)
         return case_of_model(varied(model, draws, dyadic=dyadic), 0)
@@ -198,17 +198,16 @@ def _case(target: FuzzTarget, draws: StratifiedDraws, *, dyadic: bool) -> Case:
 
 
 def _shapes(case: Case) -> Iterator[Mapping[str, tuple[int, ...]]]:
-    """Yield the sizes of the inputs: those that were drawn, and where they are dynamic, others that also fit."""
+    """Yield shapes of the inputs: the drawn shapes, then other valid ones if inputs are dynamic."""
     yield {given.name: given.shape for given in case.inputs}
     if case.other_shapes:
         yield {given.name: case.other_shapes.get(given.name, given.shape) for given in case.inputs}
 
 
 def settled(model: ir.Model, case: Case, shapes: Mapping[str, tuple[int, ...]]) -> ir.Model:
-    """Copy a model with static inputs; those that must hold certain values, such as axes, become constants.
+    """Copy a model with static inputs; inputs that must hold certain values, such as axes, become constants.
 
-    Where all of them must and are floats, as operators of bits ask for it, they stay variables: more is proved than is
-    needed.
+    If all inputs must hold certain values, floats among them stay variables: the proof is then stronger than needed.
     """
     model = copy_model(model)
     some_are_free = any(given.values is None for given in case.inputs)
@@ -226,7 +225,7 @@ def settled(model: ir.Model, case: Case, shapes: Mapping[str, tuple[int, ...]]) 
 
 
 def fits(model: ir.Model) -> bool:
-    """Tell whether the shapes of a model fit together, as far as onnx can tell."""
+    """Return whether the shape inference of onnx accepts a model."""
     proto = ir.to_proto(model)
     del proto.graph.value_info[:]
     for value in proto.graph.output:
@@ -284,7 +283,7 @@ def _settle(model: onnx.ModelProto, draws: Draws) -> None:
 
 
 def _resize(model: onnx.ModelProto, draws: Draws) -> None:
-    """Choose another size for an axis now and then, and forget those that follow from it."""
+    """Change the size of an axis in half of the cases, and remove the declared shapes of computed values."""
     axes = _axes(model)
     if axes and draws.often("other size", percent=50):
         axes[draws.number(0, len(axes) - 1)].dim_value = draws.choose("dim", _SIZES)

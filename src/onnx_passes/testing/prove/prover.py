@@ -1,4 +1,4 @@
-"""Prove a rule: for each model of its family, that what it computes before and after is the same for all inputs.
+"""Prove a rule: for each model of its family, the results before and after are the same for all inputs.
 
 Why that is enough. The engine quantifies over the *values* of inputs: it computes with terms, not with numbers, so that
 each proof holds for all of them. What is left are shapes, attributes, types and constants, over which the family
@@ -44,14 +44,14 @@ from onnx_passes.verify.run.execute import ExecutionError, Executor
 
 @dataclass(frozen=True)
 class RuleClaim:
-    """What a rule is held to: the same bits or the same real numbers, but for what flags of fast math excuse."""
+    """Claim of a rule: same bits or same real numbers, except for differences that fast-math flags allow."""
 
     exact: bool
     flags: frozenset[str] = frozenset()
 
 
 def engine(before: ir.Model, after: ir.Model, promise: RuleClaim) -> Proof | Unproved:
-    """Prove that two models compute what is promised; the solver is asked for bits alone."""
+    """Prove a claim about two models; only claims of equal bits use the solver."""
     try:
         return _bits(before, after, promise.flags) if promise.exact else _reals(before, after, promise.flags)
     except Exception as error:  # noqa: BLE001 - whatever an evaluation or the solver raises, it is no proof
@@ -75,7 +75,7 @@ def _bits(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | U
 
 
 def _reals(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | Unproved:
-    """Prove equality over the reals, where zeros have no sign; how far rounding drives floats apart is not asked.
+    """Prove equality over the reals, without signed zeros; rounding errors of floats are not bounded.
 
     An example for which floats differ all the same must have NaN or infinities in it, and a flag that excuses them.
     """
@@ -100,7 +100,7 @@ def _reals(before: ir.Model, after: ir.Model, flags: frozenset[str]) -> Proof | 
 
 
 def _specials(before: ir.Model, after: ir.Model, example: Mapping[str, np.ndarray] | None) -> set[str]:
-    """Name the flags that excuse what occurs in an example: NaN and infinities, in it or in what comes of it."""
+    """Return the fast-math flags for NaN and infinities that occur in the inputs or outputs of an example."""
     if not example:
         return set()
     arrays = list(example.values())
@@ -113,7 +113,7 @@ def _specials(before: ir.Model, after: ir.Model, example: Mapping[str, np.ndarra
 
 
 def runs(model: ir.Model) -> bool:
-    """Tell whether ONNX Runtime executes a model on ones."""
+    """Return whether ONNX Runtime executes a model on inputs of ones."""
     feed: dict[str, np.ndarray] = {}
     for value in model.graph.inputs:
         shape, dtype = static_shape(value), value.dtype
@@ -133,7 +133,7 @@ LEAST_INSTANCES = 8
 
 
 def domain_of(instances: Iterable[Instance]) -> Domain:
-    """Sum up what the models of a family are like."""
+    """Return the types, ranks, sizes, constants and operator sets of a family."""
     extents = [extent_of_instance(instance) for instance in instances]
     recipes = {answer for instance in instances for question, answer in instance.answers if _is_recipe(question)}
     return Domain(
@@ -146,7 +146,7 @@ def domain_of(instances: Iterable[Instance]) -> Domain:
 
 
 def why_thin(instances: list[Instance], domain: Domain) -> str:
-    """Say why a family covers too little, or nothing."""
+    """Return the reason why a family covers too little; empty if it covers enough."""
     if not instances:
         return "no model was found that it rewrites"
     if len(instances) < LEAST_INSTANCES:
@@ -199,7 +199,7 @@ class UnprovedModel:
 
 @dataclass
 class RuleVerdict:
-    """What came of a rule; ``missing`` is empty where it is proved."""
+    """Result of proving a rule; ``missing`` is empty if the rule is proved."""
 
     target: FuzzTarget
     proved: list[Instance] = field(default_factory=list[Instance])
@@ -213,7 +213,7 @@ class RuleVerdict:
 
     @property
     def is_proved(self) -> bool:
-        """Tell whether the rule is proved."""
+        """Return whether the rule is proved."""
         return not self.missing
 
     @property
@@ -224,14 +224,14 @@ class RuleVerdict:
 
     @property
     def over_reals(self) -> bool:
-        """Tell whether the rule is held to real numbers, as its pass promises a tolerance."""
+        """Return whether the rule claims equal real numbers because its pass claims a tolerance."""
         return self.target.limits is not None
 
 
 def prove(
     target: FuzzTarget, engine: Engine, *, effort: FamilyEffort | None = None, budget: float = 30.0
 ) -> RuleVerdict:
-    """Prove a rule, or say what is missing; ``budget`` are the seconds that it may take."""
+    """Return the verdict on a rule: its proofs, or the reason why it is unproved; ``budget`` is in CPU seconds."""
     started = time.process_time()
     verdict = RuleVerdict(target)
     promise = RuleClaim(not verdict.over_reals, target.fast_math)
@@ -271,7 +271,7 @@ def _conclude(verdict: RuleVerdict) -> None:
 
 
 def _restricted(verdict: RuleVerdict) -> list[Instance]:
-    """Leave out types for which nothing was proved, if that leaves no failure: the domain is that much smaller."""
+    """Return the proved models if each failure has an unproved type; the domain then lacks these types."""
     if any(failure.why.refuted for failure in verdict.failures):
         return []
     good = {name for instance in verdict.proved for name in extent_of_instance(instance).types}

@@ -163,4 +163,29 @@ LOOKALIKES = (
             "wm": W[:, :2] * np.array([1, 3], np.float32)[None, :, None, None],
         },
     ),
+    # What is normalized are rows of the product, of which there are as many as columns.
+    pair(
+        "float[2,4,4] x",
+        "a = MatMul(x, w) y = BatchNormalization(a, g, b, m, v)",
+        "a = MatMul(x, wm) y = Add(a, bm)",
+        held={"w": A, "g": G, "b": B, "m": M, "v": V, "wm": (A * FACTOR).astype(np.float32), "bm": BIAS},
+    ),
+    # Square images, along which a constant varies as it may along channels.
+    pair(
+        "float[1,4,4,4] x",
+        "a = Conv(x, w) y = Mul(a, s)",
+        "y = Conv(x, wm)",
+        held={
+            "w": W[:, :, :1, :1].copy(),
+            "s": S,
+            "wm": (W[:, :, :1, :1] * S[:, None, None, None]).astype(np.float32),
+        },
+    ),
+    # Coefficients of which one is NaN.
+    pair(
+        "float[4,4] x",
+        "a = MatMul(x, w) y = Mul(a, s)",
+        "y = MatMul(x, wm)",
+        held={"w": A, "s": S, "wm": np.where(np.eye(4) > 0, np.float32(np.nan), A * S).astype(np.float32)},
+    ),
 )

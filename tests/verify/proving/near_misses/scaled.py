@@ -166,6 +166,27 @@ PAIRS = (
         ("axis = 0", "axis = 1"),
         ("before:Mul(r, s)", "Mul(r, t)"),
     ),
+    # Parts with scales of their own, which stay where they are.
+    two(
+        "a = Mul(q, s) b = Mul(r, t) y = Concat <axis = 0> (a, b)",
+        "c = Concat <axis = 0> (q, r) y = Mul(c, each)",
+        ("(q, r)", "(r, q)"),
+        ("before:(a, b)", "(b, a)"),
+        ("before:Mul(r, t)", "Mul(r, s)"),
+        ("Mul(c, each)", "Mul(c, s)"),
+        held={"each": np.array([[0.5]] * 5 + [[0.25]] * 5, np.float32)},
+        other=(
+            ("each", np.array([[0.25]] * 5 + [[0.5]] * 5, np.float32)),
+            ("each", np.array([[0.5]] * 4 + [[0.25]] * 6, np.float32)),
+        ),
+    ),
+    pair(
+        "a = Mul(q, s) y = ReduceSum <keepdims = 0> (a, last)",
+        "a = ReduceSum <keepdims = 0> (q, last) y = Mul(a, s)",
+        ("<keepdims = 0> (q, last)", "<keepdims = 0> (q, first)"),
+        ("<keepdims = 0> (q, last)", "(q, last)"),
+        ("Mul(a, s)", "Mul(a, t)"),
+    ),
     pair(
         "a = Mul(q, s) y = Relu(a)",
         "b = Relu(q) y = Mul(b, s)",

@@ -31,7 +31,7 @@ _DIVISIONS = ("Div", "Mod")
 
 @dataclass
 class Growth:
-    """Graph under construction: ``pool`` are the visible values, ``parts`` what exists so far."""
+    """Graph under construction: ``pool`` are the visible values, ``parts`` the nodes, inputs and constants so far."""
 
     draws: Draws
     opset: int

@@ -82,7 +82,7 @@ class _Candidates:
 
 @cache
 def _candidates(modules: tuple[str, ...], *, exact: bool) -> _Candidates:
-    """List the candidates for a pipeline: all passes, or those that promise equality."""
+    """Return the candidates for a pipeline: all judged passes, or only passes that claim equality."""
     known = {entry.name: entry for entry in REGISTRY.entries() if entry.module.partition(".")[0] in modules}
     good = {name for name, entry in known.items() if _is_judged(entry) and not (exact and _rounds(entry))}
     unfit = {name for name, entry in known.items() if _changes_what_is_compared(entry)}

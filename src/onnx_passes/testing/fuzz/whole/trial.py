@@ -163,7 +163,7 @@ def reduced(
 
 
 def _fewer_passes(pipeline: Pipeline, fails: Callable[[Pipeline], bool]) -> Pipeline:
-    """Remove what the failure does not need: the order of nodes, groups around passes, passes."""
+    """Remove the order of nodes, groups around passes, and passes if the failure remains without them."""
     if pipeline.seed is not None and fails(Pipeline(pipeline.items)):
         pipeline = Pipeline(pipeline.items)
     pipeline = _some_of(pipeline, fails)
