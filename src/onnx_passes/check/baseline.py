@@ -45,7 +45,7 @@ class ClaimViolation:
     """A violated claim: the sample, and the difference in full and in the words of users.
 
     ``application`` is the rewrite to blame if it is known, ``no_excuse`` the reason why the difference is not accepted,
-    ``advice`` the step that would make the check pass.
+    ``advice`` the options that would accept it.
     """
 
     difference: str
