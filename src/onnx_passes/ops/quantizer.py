@@ -97,7 +97,7 @@ class CountingThresholds(Quantizing):
         return float(shape[-1].bit_length()) if shape else None
 
     def per(self, node: ir.Node) -> str:
-        """Return an empty text, since there is no scale."""
+        """Return an empty text: the operator has no scale."""
         return ""
 
 
