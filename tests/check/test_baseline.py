@@ -114,3 +114,18 @@ def test_refuses_weights_that_are_changed_in_place():
     graph = ir.Graph([x], [y], nodes=[node], initializers=[w], opset_imports={"": 20}, name="g")
     with pytest.raises(ContractError, match="writes into a weight of the model"):
         apply(ir.Model(graph, ir_version=10), ScaleInPlace())
+
+
+@passes.verify.equality
+class NameDimensions(Transformation):
+    def call(self, model):
+        model.graph.inputs[0].shape = ir.Shape(["rows", "columns"])
+        model.graph[0].name = "product"
+        return PassResult(model, modified=True)
+
+
+def test_sizes_that_fit_are_found_after_a_pass_has_named_the_dimensions():
+    text = """<ir_version: 10, opset_import: ["": 20]>
+    g (float[?, ?] x, float[17] w) => (float[a] y) { y = MatMul(x, w) }"""
+    model = ir.from_onnx_text(text)
+    assert NameDimensions()(model).modified

@@ -279,6 +279,7 @@ class Start:
         if self._draft.sampler is None:
             samples, results = self._ready.run_each(self._draft.samples, all_must_run=True)
         else:
+            self._draft = replace(self._draft, sampler=self._draft.sampler.renewed())
             samples, results = run_generated(self._ready, self._draft, self._narrowing.drawn)
         self._declared.excuse(results[0])
         engine = self._ready.engine

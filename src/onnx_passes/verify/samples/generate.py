@@ -218,6 +218,10 @@ class Sampler:
         self._to_do: list[Callable[[], None]] = []
         self._relations: dict[str, None] = {}
 
+    def renewed(self) -> Sampler:
+        """Return a sampler of the same model as it is now: passes may have named or fixed dimensions of its inputs."""
+        return Sampler(self.model, self._sampling, self._executor)
+
     def draft(self, *, thorough: bool) -> Draft:
         """Draw as many samples as are asked for, or as a model of this size gets; the model may change afterwards."""
         seed, samples = self._sampling.seed, self._sampling.count
